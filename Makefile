@@ -1,0 +1,64 @@
+# The front door: every target is a few words that call CMake, ctest or a script of tools/. CMakePresets.json says how things are built.
+#   make run ARGS='-p "What is 17 + 25?" --greedy --no-thinking'      make test
+ARGS ?= -p "What is the capital of France?" --greedy --no-thinking
+FUZZ_RUNS ?= 1000000
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
+
+.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ fuzz test-full test-tokens test-oracle format tidy clean
+
+all: setup lily
+
+# Everything that is no answer goes to standard error.
+# --- use ---------------------------------------------------------------------------------------------------------------
+run: all
+	@build/release/lily run $(ARGS)
+
+# Without tests at first, so that GoogleTest is not needed to get an answer; `make test` turns them on and they stay on.
+build/release/build.ninja: | setup
+	@cmake --preset release -DLILY_TESTS=OFF > /dev/null
+
+.PHONY: lily
+lily: build/release/build.ninja
+	@cmake --build --preset release --target lily >&2
+
+# --- test --------------------------------------------------------------------------------------------------------------
+test: setup-test
+	cmake --preset release -DLILY_TESTS=ON
+	cmake --build --preset release
+	$(CTEST) build/release
+
+# The same tests with memory and undefined-behaviour checks, with race checks, and from the other compiler.
+asan tsan clang: setup-dev
+	cmake --preset $@ && cmake --build --preset $@ && $(CTEST) build/$@
+
+# Every module against libc++, Apple's library. Not linked: Debian's GoogleTest, fmt and simdjson are built on libstdc++.
+libc++: setup-dev
+	cmake --preset clang-libc++ -DLILY_TESTS=OFF && cmake --build --preset clang-libc++ --target modules
+
+fuzz: setup-dev
+	tools/fuzz.sh $(FUZZ_RUNS)
+
+# Slow checks that the suite leaves out; README.md says what each needs and takes.
+test-full: lily
+	tools/full_size.sh
+test-tokens: setup-test
+	tools/real_tokens.sh
+test-oracle:
+	tools/pocket/check_goldens.sh
+
+# --- house -------------------------------------------------------------------------------------------------------------
+setup:
+	@tools/setup.sh run
+setup-test:
+	@tools/setup.sh test
+setup-dev:
+	@tools/setup.sh dev
+
+format: setup-dev
+	git ls-files '*.cc' '*.h' | xargs clang-format -i
+tidy: setup-dev
+	cmake --preset clang && git ls-files 'src/*.cc' | xargs -n 4 -P $(JOBS) clang-tidy --quiet -p build/clang
+
+clean:
+	rm -rf build

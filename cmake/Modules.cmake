@@ -1,0 +1,25 @@
+# lily_module(NAME [DEPS ...] [LIBS ...]): the folder's .cc files as the static library lily_NAME.
+#   DEPS are other modules (the arrows of docs/ARCHITECTURE.md), LIBS third-party targets that only this module sees.
+function(lily_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  add_library(lily_${name} STATIC ${sources})
+  target_link_libraries(lily_${name} PUBLIC lily_options PRIVATE ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(lily_${name} PUBLIC lily_${dep})
+  endforeach()
+endfunction()
+
+# lily_test(NAME [DEPS ...] [LIBS ...]): the folder's *_test.cc files as one GoogleTest program NAME_test.
+function(lily_test name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
+  add_executable(${name}_test ${sources})
+  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_definitions(${name}_test PRIVATE LILY_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name}_test PRIVATE lily_options GTest::gtest GTest::gmock GTest::gtest_main ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${name}_test PRIVATE lily_${dep})
+  endforeach()
+  add_test(NAME ${name} COMMAND ${name}_test)
+endfunction()

@@ -1,0 +1,68 @@
+// The CPU backend: each step runs at once, on one thread pool, with kernels for the instruction set found at start.
+// A step's method lies in the file of its name; the loops over numbers lie in kernels/, compiled once per instruction set (isa_*.cc).
+// Every float has one written order of operations that is the same in all instruction sets and for any number of
+// threads, rows or chunks (docs/NUMERICS.md).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/thread_pool.h"
+#include "backend/ops.h"
+
+namespace lily::cpu {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const BackendOptions& options, const Kernels& kernels, int threads);
+
+  const BackendInfo& info() const override { return info_; }
+  Result<void> prepare(const ModelSpec& spec, int max_rows) override;
+  Result<Buffer> allocate(std::size_t bytes, std::string_view what) override;
+  Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) override;
+  void write(const Buffer& to, std::size_t offset, std::span<const std::byte> bytes) override;
+  Result<void> read(const Buffer& from, std::size_t offset, std::span<std::byte> bytes) override;
+
+  bool begin(const PassKey&) override { return true; }
+  void embed(const EmbedArgs&) override;
+  void gdn_project(const GdnProjectArgs&) override;
+  void gdn_prepare(const GdnPrepareArgs&) override;
+  void gdn_scan(const GdnScanArgs&) override;
+  void project_residual(const ProjectResidualArgs&) override;
+  void attention_project(const AttentionProjectArgs&) override;
+  void attention_prepare(const AttentionPrepareArgs&) override;
+  void attention(const AttentionArgs&) override;
+  void route(const RouteArgs&) override;
+  void experts_up(const ExpertsUpArgs&) override;
+  void experts_down(const ExpertsDownArgs&) override;
+  void head(const HeadArgs&) override;
+  void score(const ScoreArgs&) override;
+  void choose(const ChooseArgs&) override;
+  void copy(const CopyArgs&) override;
+  Ticket submit() override { return ++ticket_; }
+  Result<void> wait(Ticket) override { return {}; }
+
+ private:
+  // Scratch for the activations of one step, sized by prepare(): int8 codes with scales, and gathered or normed rows.
+  struct Scratch {
+    Buffer normed;     // f32 [max_rows, widest input]
+    Buffer codes;      // int8 [max_rows * (K + 1), widest input] in the order of QuantRows
+    Buffer scales;     // f32
+    Buffer sums;       // f32
+    Buffer lists;      // int32: rows grouped by expert
+    Buffer per_thread; // bytes: a slice a thread
+    std::size_t per_thread_bytes = 0;
+  };
+
+  BackendInfo info_;
+  BackendOptions options_;
+  const Kernels& kernels_;
+  ThreadPool pool_;
+  Scratch scratch_;
+  Ticket ticket_ = 0;
+};
+
+Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
+
+}  // namespace lily::cpu

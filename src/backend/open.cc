@@ -1,0 +1,16 @@
+// The one file that knows every backend.
+#include <memory>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/ops.h"
+#include "backend/reference/reference_backend.h"
+
+namespace lily {
+
+Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options) {
+  if (name == "cpu") return cpu::open(options);
+  if (name == "reference") return reference::open(options);
+  return Error{ErrorCode::kNotFound, "backend '" + name + "': expected cpu or reference"};
+}
+
+}  // namespace lily

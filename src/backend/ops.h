@@ -1,0 +1,108 @@
+// The contract between the model and a device: the steps of this family, memory, and a way to run a pass.
+//
+// Steps return nothing and read no results: they enqueue, in order. submit() hands over what was enqueued and gives a
+// ticket; wait() returns when its results lie in the buffers that the arguments named. A backend may run a step at once (CPU) or
+// record it and replay the recording on later passes of the same key (GPU): begin() says whether the steps have to be named again.
+//
+// A row's numbers never depend on what else is in the pass.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backend/args.h"
+#include "base/result.h"
+#include "spec/layout.h"
+#include "spec/model_spec.h"
+
+namespace lily {
+
+enum class Activations { kInt8, kF32 };  // What 4-bit weights are multiplied with.
+
+struct BackendOptions {
+  int threads = 0;                              // 0: one per physical core that this process may use
+  std::string isa;                              // "" picks the best: "avx2", "portable", ...
+  Activations activations = Activations::kInt8; // kF32 is the exact path of the CPU backend
+};
+
+struct BackendInfo {
+  std::string name;         // "cpu", "reference"
+  std::string description;  // "AVX2, 2 threads, int8 activations"
+  WeightLayout layout;      // What the weight image must be packed as.
+  int kv_element_bytes;     // 2: bf16, 4: f32
+  bool unified = true;      // Buffers are host memory.
+};
+
+// Memory of a device. Zeroed, aligned to 64 bytes, committed on first touch where the system allows it.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(void* address, std::size_t bytes, std::shared_ptr<void> owner)
+      : address_(address), bytes_(bytes), owner_(std::move(owner)) {}
+  void* address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+  template <typename T>
+  T* as(std::size_t byte_offset = 0) const {
+    return reinterpret_cast<T*>(static_cast<unsigned char*>(address_) + byte_offset);
+  }
+
+ private:
+  void* address_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::shared_ptr<void> owner_;
+};
+
+// Passes with the same key name the same steps with the same arguments; only PassControl's contents differ.
+struct PassKey {
+  int rows_bound = 0;       // Rows that the recording must hold; the pass has at most as many.
+  int head_blocks = 0;
+  bool score = false;       // score steps, choose otherwise
+  int parity = 0;           // Which of two alternating token slots.
+  bool operator==(const PassKey&) const = default;
+};
+
+using Ticket = std::uint64_t;
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& info() const = 0;
+
+  // Scratch of its own for passes of up to max_rows rows of this model. Called once, before the first pass.
+  virtual Result<void> prepare(const ModelSpec& spec, int max_rows) = 0;
+
+  virtual Result<Buffer> allocate(std::size_t bytes, std::string_view what) = 0;
+  // The weights: `bytes` stay mapped as long as `owner` lives. A device with memory of its own copies them once.
+  virtual Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) = 0;
+  // Host access, in order with the steps. On unified memory a plain copy.
+  virtual void write(const Buffer& to, std::size_t offset, std::span<const std::byte> bytes) = 0;
+  virtual Result<void> read(const Buffer& from, std::size_t offset, std::span<std::byte> bytes) = 0;
+
+  // True: name the steps of the pass now. False: a recording of this key exists and will be replayed by submit().
+  virtual bool begin(const PassKey& key) = 0;
+  virtual void embed(const EmbedArgs&) = 0;
+  virtual void gdn_project(const GdnProjectArgs&) = 0;
+  virtual void gdn_prepare(const GdnPrepareArgs&) = 0;
+  virtual void gdn_scan(const GdnScanArgs&) = 0;
+  virtual void project_residual(const ProjectResidualArgs&) = 0;
+  virtual void attention_project(const AttentionProjectArgs&) = 0;
+  virtual void attention_prepare(const AttentionPrepareArgs&) = 0;
+  virtual void attention(const AttentionArgs&) = 0;
+  virtual void route(const RouteArgs&) = 0;
+  virtual void experts_up(const ExpertsUpArgs&) = 0;
+  virtual void experts_down(const ExpertsDownArgs&) = 0;
+  virtual void head(const HeadArgs&) = 0;
+  virtual void score(const ScoreArgs&) = 0;
+  virtual void choose(const ChooseArgs&) = 0;
+  virtual void copy(const CopyArgs&) = 0;
+  virtual Ticket submit() = 0;
+  virtual Result<void> wait(Ticket ticket) = 0;
+};
+
+// "cpu" or "reference"; kNotFound names what there is.
+Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options);
+
+}  // namespace lily

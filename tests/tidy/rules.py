@@ -1,0 +1,66 @@
+"""What the tidy checks hold the tree to, as tables: include arrows, libraries per module, banned calls, limits."""
+
+BASE = {"base"}
+SPEC = {"spec"} | BASE
+# Who may include whom, beside its own folder: docs/ARCHITECTURE.md draws the same arrows.
+ARROWS = {
+    "base": set(),
+    "spec": BASE,
+    "text": SPEC,
+    "weights": SPEC,
+    "backend": SPEC,
+    "backend/reference": SPEC | {"backend"},
+    "backend/cpu": SPEC | {"backend"},
+    "model": SPEC | {"backend", "weights"},
+    "engine": SPEC | {"model", "text"},
+    "cli": SPEC | {"engine", "text"},
+}
+
+# Third-party header -> the modules that may use it. In .cc files only, unless it is in IN_HEADERS.
+LIBRARIES = {
+    "tl/expected.hpp": {"base"},
+    "fmt/": set(ARROWS),
+    "spdlog/": {"base"},
+    "nlohmann/": {"text", "weights", "cli"},
+    "simdjson": {"text", "weights"},
+    "pcre2.h": {"text"},
+    "utf8proc.h": {"text"},
+    "xxhash.h": {"weights"},
+    "CLI/": {"cli"},
+    "histedit.h": {"cli"},
+    "editline/": {"cli"},
+    "immintrin.h": {"backend/cpu"},
+    "arm_neon.h": {"backend/cpu"},
+    "cpuid.h": {"backend/cpu"},
+}
+IN_HEADERS = {"tl/expected.hpp", "immintrin.h", "arm_neon.h"}
+SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "errno.h", "linux/",
+          "stdlib.h")
+
+# (pattern in stripped C++, files it is allowed in, what to use instead).
+PRINTING = ("src/cli/", "src/base/check.cc", "src/base/log.cc")
+BANNED = [
+    (r"\bgetenv\b", ("src/base/env.cc",), "a function of base/env.h"),
+    (r"\b(f|v|vf)?printf\s*\(|\b(f?puts|putchar|perror)\s*\(", PRINTING, "base/log.h, or a Result"),
+    (r"\bstd::c(out|err|log)\b", PRINTING, "base/log.h, or a Result"),
+    (r"\b(abort|_?exit|_Exit|quick_exit|terminate)\s*\(", ("src/cli/", "src/base/check.cc"), "a Result, or LILY_CHECK for a bug"),
+    (r"\bassert\s*\(", (), "LILY_CHECK or LILY_DCHECK"),
+    (r"\bs?rand\s*\(|\bstd::(random_device|mt19937|minstd)", (), "base/random.h"),
+    (r"\bstd::w?regex\b", (), "PCRE2 (text) or plain code"),
+    (r"\bthrow\b", (), "a Result"),
+    (r"\bstd::(stoi|stol|stoul|stoull|stoll|stof|stod)\b", (), "std::from_chars, or strtod for reals"),
+    (r"\b(atoi|atol|atof|strtok|strcpy|strcat|sprintf|gets)\s*\(", (), "a bounded call"),
+    (r"\bstd::(format|expected|jthread|stop_token|source_location|views)\b", (), "what g++ 12 and clang 14 with libc++ have"),
+    (r"\busing\s+namespace\s+std\b", (), "the names themselves"),
+    (r"\bcatch\s*\(\s*\.\.\.\s*\)\s*\{\s*\}", (), "an Error that says what failed"),
+]
+
+FILE_LINES = 800
+FUNCTION_LINES = 90
+GOALS = dict(median=8, p90=35, p99=90, file_median=200)
+
+# Written in pieces so that this file does not hold what it looks for.
+WORDS = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]
+MACHINE_PATHS = ["/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/"]
+# The pocket's little world has files of its own that live in a home folder, and tests quote them.
+HOME_ALLOWED = ("tests/", "tools/pocket/", "models/")
