@@ -15,6 +15,10 @@ ARROWS = {
     "engine": SPEC | {"model", "text"},
     "cli": SPEC | {"engine", "text"},
 }
+# Files that reach further than their folder, with the reason.
+FURTHER = {
+    "src/backend/open.cc": {"backend/reference", "backend/cpu"},  # The one file that knows every backend: it opens one by name.
+}
 
 # Third-party header -> the modules that may use it. In .cc files only, unless it is in IN_HEADERS.
 LIBRARIES = {
