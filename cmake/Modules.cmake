@@ -1,3 +1,6 @@
+# Every module, nothing linked: what a standard library other than the packages' own can build.
+add_custom_target(modules)
+
 # lily_module(NAME [DEPS ...] [LIBS ...]): the folder's .cc files as the static library lily_NAME.
 #   DEPS are other modules (the arrows of docs/ARCHITECTURE.md), LIBS third-party targets that only this module sees.
 function(lily_module name)
@@ -5,6 +8,7 @@ function(lily_module name)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
   add_library(lily_${name} STATIC ${sources})
   target_link_libraries(lily_${name} PUBLIC lily_options PRIVATE ${ARG_LIBS})
+  add_dependencies(modules lily_${name})
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(lily_${name} PUBLIC lily_${dep})
   endforeach()

@@ -161,7 +161,7 @@ PATH_IN_TEXT = re.compile(r"`((?:src|tests|tools|docs|cmake|models|bench|\.ci)/[
 
 
 def document_links(tree):
-    """Links between documents resolve, anchors included, and so do paths in backticks."""
+    """Links between documents resolve, anchors included, and so do paths in backticks and pages that sources send a reader to."""
     folders = {p.as_posix() for f in tree.files for p in PurePosixPath(f).parents}
     known = set(tree.files) | folders
     for path in documents(tree):
@@ -178,6 +178,10 @@ def document_links(tree):
         for match in PATH_IN_TEXT.finditer(text):
             if match.group(1).rstrip("/.") not in known:
                 yield f"{path}:{line_of(text, match.start())}: there is no {match.group(1)}"
+    for path in tree.under("src/", "tests/", "cmake/", "tools/", "CMakeLists.txt", ends=CPP + (".txt", ".cmake", ".py", ".sh")):
+        for match in re.finditer(r"\bdocs/[\w./-]+\.md\b", tree.text(path)):
+            if match.group(0) not in known and not path.startswith("tests/tidy/"):
+                yield f"{path}:{line_of(tree.text(path), match.start())}: there is no {match.group(0)}"
 
 
 def normal(path):

@@ -68,6 +68,7 @@ PLANTS = [
     (checks.document_links, "README.md", "+[gone](docs/GONE.md)\n", "leads nowhere"),
     (checks.document_links, "README.md", "+[gone](docs/ARCHITECTURE.md#gone)\n", "no heading"),
     (checks.document_links, "README.md", "+`src/text/gone.cc`\n", "there is no"),
+    (checks.document_links, BPE, "+// Source: docs/GONE.md.\n", "there is no docs/GONE.md"),
     (checks.dead_files, "src/attic/old.cc", HEADER, "no CMakeLists.txt builds it"),
     (checks.dead_files, "src/text/unused.h", HEADER, "no file includes it"),
     (checks.dead_files, "tools/unused.py", '"""Does nothing that anyone asked for."""\n', "nothing names it"),

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of tests/fuzz with its seeds, then says how much of each parser's file was reached.
+#   tools/fuzz.sh [RUNS]       RUNS inputs a target, 1,000,000 by default; the same number gives the same inputs
+# Exits 1 when an input crashed a target; the input is kept in build/fuzz/crashes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+runs=${1:-1000000}
+build=build/fuzz
+
+cmake --preset fuzz > /dev/null
+cmake --build --preset fuzz --target fuzzers
+rm -rf "$build/profiles" "$build/corpus"
+mkdir -p "$build/profiles" "$build/crashes"
+
+status=0
+for source in tests/fuzz/*_fuzz.cc; do
+  program=$(basename "$source" .cc)
+  name=${program%_fuzz}
+  corpus=$build/corpus/$name
+  mkdir -p "$corpus"
+  echo "== $name: $runs inputs"
+  LLVM_PROFILE_FILE=$build/profiles/$name.profraw "$build/$program" "$corpus" "tests/fuzz/seeds/$name" -runs="$runs" -seed=1 \
+    -rss_limit_mb=2048 -malloc_limit_mb=1024 -timeout=20 -max_len=65536 -artifact_prefix="$build/crashes/$name-" \
+    -print_final_stats=1 > "$build/$name.log" 2>&1 || { status=1; tail -n 40 "$build/$name.log"; }
+  grep -E 'cov: ' "$build/$name.log" | tail -n 1
+  grep -E 'average_exec_per_sec|peak_rss_mb|number_of_executed_units' "$build/$name.log" || true
+done
+
+profdata=$(command -v llvm-profdata-14 || command -v llvm-profdata || true)
+cov=$(command -v llvm-cov-14 || command -v llvm-cov || true)
+if [ -n "$profdata" ] && [ -n "$cov" ]; then
+  "$profdata" merge -o "$build/profile" "$build"/profiles/*.profraw
+  objects=()
+  for source in tests/fuzz/*_fuzz.cc; do objects+=(-object "$build/$(basename "$source" .cc)"); done
+  echo "== lines reached, per file"
+  "$cov" report "${objects[@]}" -instr-profile="$build/profile" -show-region-summary=false -show-branch-summary=false \
+    src/text src/weights src/engine 2>/dev/null
+else
+  echo "llvm-profdata and llvm-cov are not here: no coverage report"
+fi
+exit "$status"
