@@ -56,7 +56,7 @@ inline Error with_context(std::string_view doing, Error error) {
 #define LILY_TRY_(tmp, target, expr)                   \
   auto tmp = (expr);                                   \
   if (!tmp.has_value()) return std::move(tmp).error(); \
-  target = std::move(tmp).value()
+  target = *std::move(tmp)
 // LILY_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
 #define LILY_TRY(target, expr) LILY_TRY_(LILY_CONCAT(lily_try_, __LINE__), target, expr)
 // LILY_RETURN_IF_ERROR(f()): the same for a Result<void>.

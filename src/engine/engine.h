@@ -1,0 +1,125 @@
+// What Lily offers: a loaded model, sessions that answer, and teacher-forced scores. The command line and the server see this file,
+// never a tensor.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/ops.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "engine/plan.h"
+#include "engine/sampling.h"
+#include "text/tokenizer.h"
+#include "weights/load.h"
+
+namespace lily {
+
+struct EngineOptions {
+  Path model;                   // A checkpoint folder.
+  std::string backend = "cpu";  // "cpu" or "reference"
+  BackendOptions backend_options;
+  int chunk_tokens = 512;       // Rows of a prefill pass, 1 .. 2,048.
+  int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.
+  int n_checkpoints = 0;        // Recurrent states kept for reuse besides the live one.
+  bool pack = true;             // false: weights are packed in memory and nothing is written.
+  std::function<void(const PackProgress&)> progress;
+};
+
+enum class FinishReason { kEnd, kStopString, kLength, kContextFull, kCancelled };
+std::string_view finish_name(FinishReason reason);
+
+// One generated token. `text` holds whole characters only and never the beginning of a possible stop string, so it may be
+// empty, and may bring text held back earlier.
+struct TokenEvent {
+  TokenId token;
+  std::string_view text;
+  float log_prob;               // The model's own: before penalties, bias and temperature.
+  std::span<const std::int32_t> top_ids;
+  std::span<const float> top_log_probs;
+};
+
+struct GenerateRequest {
+  std::vector<TokenId> prompt;
+  SamplingParams sampling;
+  int max_tokens = 0;                       // 0: until the context is full.
+  std::vector<std::string> stop;            // At most 16, none empty. Their text is not part of the answer.
+  int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
+  const std::atomic<bool>* cancel = nullptr;  // Looked at before every pass.
+  std::function<void(const TokenEvent&)> on_token;
+  std::function<void(int done, int total)> on_prefill;  // Prompt tokens computed so far.
+};
+
+struct GenerateResult {
+  std::vector<TokenId> tokens;  // Without the end token.
+  std::string text;             // Special tokens left out.
+  FinishReason finish = FinishReason::kEnd;
+  std::string stop_string;      // The one that matched.
+  TokenId end_token = -1;       // The one that ended it.
+  int prompt_tokens = 0, cached_tokens = 0;
+  double prefill_seconds = 0, decode_seconds = 0;
+};
+
+struct ScoreRequest {
+  std::span<const TokenId> ids;   // Row i predicts ids[i + 1].
+  int first = 0;                  // Rows first .. ids.size() - 1 are scored.
+  int n_top = 0;
+  std::span<const float> reference_log_probs;  // Empty, or [rows, vocab_used]: KL(reference || ours) is wanted.
+};
+
+struct ScoredRow {
+  float next_log_prob = 0;  // Of ids[i + 1]; 0 for the last row.
+  std::vector<std::int32_t> top_ids;
+  std::vector<float> top_log_probs;
+  float kl = 0;
+};
+
+class Session;
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const ModelSpec& spec() const;
+  const Tokenizer& tokenizer() const;
+  const GenerationDefaults& generation_defaults() const;
+  const BackendInfo& backend() const;
+  int context_tokens() const;
+
+  // The one session of this engine. Its timeline starts empty.
+  Session& session();
+  // Log-probabilities of a given text, from an empty state; the session's timeline is lost.
+  Result<std::vector<ScoredRow>> score(const ScoreRequest& request);
+
+ private:
+  friend class Session;
+  struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// One timeline of tokens and the state behind it. A prompt that begins with the timeline, or with a checkpointed part of it,
+// is computed only from there on.
+class Session {
+ public:
+  // Errors: kInvalidArgument (empty prompt, ids out of range, sampling), kTooLarge (prompt longer than the context),
+  // kNotFinite. A cancelled answer is a result, not an error.
+  Result<GenerateResult> generate(const GenerateRequest& request);
+  void clear();
+
+ private:
+  friend class Engine;
+  explicit Session(Engine::Impl& engine);
+  struct Timeline;
+  Engine::Impl& engine_;
+  std::shared_ptr<Timeline> timeline_;
+};
+
+}  // namespace lily

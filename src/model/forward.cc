@@ -1,0 +1,154 @@
+// The model: what happens to a row from its token to its logits, step after step. Shapes and letters: backend/args.h.
+#include "model/forward.h"
+
+#include "base/check.h"
+
+namespace lily {
+namespace {
+
+// The steps of one pass over a backend, with the buffers that tie them together.
+class Pass {
+ public:
+  Pass(Backend& backend, Model& model)
+      : backend_(backend),
+        spec_(model.weights.spec),
+        weights_(model.weights),
+        model_(model),
+        at_(model.buffers.activation()),
+        control_(model.buffers.device_control()) {}
+
+  void layers() {
+    backend_.embed({control_, weights_.embedding, at_.h});
+    int delta_index = 0, attention_index = 0;
+    for (const auto& layer : weights_.layers) {
+      if (const auto* delta = std::get_if<DeltaWeights>(&layer.mixer)) {
+        delta_mixer(layer, *delta, model_.state.state_layer(delta_index++));
+      } else {
+        attention_mixer(layer, std::get<AttentionWeights>(layer.mixer), model_.state.kv_layer(attention_index++));
+      }
+      experts(layer);
+    }
+  }
+
+  void head(const HeadUse& use, int first) {
+    backend_.head({control_, at_.h, weights_.final_norm, weights_.lm_head, at_.logits, nullptr, first, spec_.rms_eps});
+    if (use.kind == HeadUse::Kind::kChoose) choose(use, first);
+    if (use.kind == HeadUse::Kind::kScore) score(use, first);
+  }
+
+ private:
+  void delta_mixer(const LayerWeights& layer, const DeltaWeights& w, const StateLayer& state) {
+    backend_.gdn_project({.control = control_, .h = at_.h, .norm = layer.input_norm,
+                          .in_qkv = w.in_qkv, .in_z = w.in_z, .in_b = w.in_b, .in_a = w.in_a,
+                          .qkv = at_.qkv, .z = at_.z, .b = at_.b, .a = at_.a, .eps = spec_.rms_eps});
+    backend_.gdn_prepare({.control = control_, .qkv = at_.qkv, .b = at_.b, .a = at_.a,
+                          .conv_weight = w.conv, .a_log = w.a_log, .dt_bias = w.dt_bias, .state = state,
+                          .q = at_.q, .k = at_.k, .v = at_.v, .decay = at_.decay, .beta = at_.beta,
+                          .n_key_heads = spec_.n_key_heads, .n_value_heads = spec_.n_value_heads,
+                          .eps = spec_.rms_eps});
+    backend_.gdn_scan({.control = control_, .q = at_.q, .k = at_.k, .v = at_.v,
+                       .decay = at_.decay, .beta = at_.beta, .z = at_.z, .norm = w.norm, .state = state,
+                       .y = at_.mixed, .n_key_heads = spec_.n_key_heads, .n_value_heads = spec_.n_value_heads,
+                       .z_sigmoid = spec_.z_activation == ZActivation::kSigmoid, .eps = spec_.rms_eps});
+    backend_.project_residual({control_, at_.mixed, w.out, at_.h});
+  }
+
+  void attention_mixer(const LayerWeights& layer, const AttentionWeights& w, const KvLayer& kv) {
+    backend_.attention_project({.control = control_, .h = at_.h, .norm = layer.input_norm,
+                                .in_q = w.in_q, .in_k = w.in_k, .in_v = w.in_v,
+                                .q_gate = at_.q_gate, .k = at_.k, .v = at_.v, .eps = spec_.rms_eps});
+    backend_.attention_prepare({.control = control_, .q_gate = at_.q_gate, .k = at_.k, .v = at_.v,
+                                .q_norm = w.q_norm, .k_norm = w.k_norm,
+                                .rope_frequencies = model_.rope_frequencies.as<const double>(), .kv = kv, .q = at_.q,
+                                .n_q_heads = spec_.n_q_heads, .rope_magnitude = rope_magnitude(spec_.rope),
+                                .eps = spec_.rms_eps});
+    backend_.attention({.control = control_, .q = at_.q, .q_gate = at_.q_gate, .kv = kv, .y = at_.mixed,
+                        .n_q_heads = spec_.n_q_heads});
+    backend_.project_residual({control_, at_.mixed, w.out, at_.h});
+  }
+
+  void experts(const LayerWeights& layer) {
+    const auto& w = layer.experts;
+    backend_.route({.control = control_, .h = at_.h, .norm = layer.post_norm,
+                    .router = w.router, .shared_gate = w.shared_gate, .x = at_.x, .experts = at_.experts,
+                    .expert_weights = at_.expert_weights, .shared_weight = at_.shared_weight,
+                    .n_chosen = spec_.n_chosen, .eps = spec_.rms_eps});
+    backend_.experts_up({.control = control_, .x = at_.x, .experts = at_.experts, .gate = w.gate, .up = w.up,
+                         .shared_gate = w.shared_up_gate, .shared_up = w.shared_up, .act = at_.act,
+                         .shared_act = at_.shared_act, .n_experts = spec_.n_experts, .n_chosen = spec_.n_chosen});
+    backend_.experts_down({.control = control_, .act = at_.act, .shared_act = at_.shared_act,
+                           .experts = at_.experts, .expert_weights = at_.expert_weights,
+                           .shared_weight = at_.shared_weight, .down = w.down, .shared_down = w.shared_down,
+                           .h = at_.h, .n_experts = spec_.n_experts, .n_chosen = spec_.n_chosen});
+  }
+
+  void choose(const HeadUse& use, int first) {
+    backend_.choose({control_, at_.logits, model_.buffers.sampling(), model_.buffers.chosen(), use.next_tokens, first,
+                     spec_.vocab_rows, model_.vocab_used});
+  }
+
+  void score(const HeadUse& use, int first) {
+    const ScoreRows& out = model_.buffers.score();
+    backend_.score({.control = control_, .logits = at_.logits, .targets = model_.buffers.targets(),
+                    .reference_log_probs = use.reference_log_probs, .target_log_prob = out.target_log_prob,
+                    .top_ids = out.top_ids, .top_log_probs = out.top_log_probs, .kl = out.kl,
+                    .not_finite = out.not_finite, .first = first, .n_top = use.n_top,
+                    .vocab_rows = spec_.vocab_rows, .vocab_used = model_.vocab_used});
+  }
+
+  Backend& backend_;
+  const ModelSpec& spec_;
+  const ModelWeights& weights_;
+  Model& model_;
+  const Activation& at_;
+  const PassControl* control_;
+};
+
+void check_bounds(const PassControl& control, const Model& model) {
+  LILY_CHECK(control.n_rows >= 1 && control.n_rows <= model.buffers.max_rows());
+  LILY_CHECK(control.n_segments >= 1 && control.n_segments <= kMaxSegments);
+  LILY_CHECK(control.n_head_rows >= 0 && control.n_head_rows <= control.n_rows);
+  for (int i = 0; i < control.n_segments; ++i) {
+    const Segment& s = control.segments[i];
+    LILY_CHECK(s.n_rows >= 1 && s.first_row >= 0 && s.first_row + s.n_rows <= control.n_rows);
+    LILY_CHECK(s.position >= 0 && s.position + s.n_rows <= model.state.limits().max_positions);
+    LILY_CHECK(s.state_out >= 0 && s.state_out < model.state.limits().n_slots);
+  }
+}
+
+}  // namespace
+
+Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const ModelLimits& limits) {
+  LILY_CHECK(limits.max_rows >= 1 && limits.max_rows <= kMaxPassRows);
+  const ModelSpec& spec = loaded.config.spec;
+  LILY_RETURN_IF_ERROR(backend.prepare(spec, limits.max_rows));
+  Model model;
+  LILY_TRY(model.weights, ModelWeights::bind(backend, loaded));
+  LILY_TRY(model.state, ModelState::create(backend, spec, limits.state));
+  LILY_TRY(model.buffers, PassBuffers::create(backend, spec, limits.max_rows));
+  const auto frequencies = rope_frequencies(spec.rope);
+  LILY_TRY(model.rope_frequencies, backend.allocate(frequencies.size() * sizeof(double), "rope frequencies"));
+  backend.write(model.rope_frequencies, 0, std::as_bytes(std::span(frequencies)));
+  model.vocab_used = limits.vocab_used;
+  return model;
+}
+
+Ticket forward(Backend& backend, Model& model, const HeadUse& use) {
+  const PassControl& control = model.buffers.control();
+  check_bounds(control, model);
+  model.buffers.upload_control(backend);
+  const int head_blocks =
+      use.kind == HeadUse::Kind::kNone ? 0 : (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows;
+  const PassKey key{.rows_bound = control.n_rows,
+                    .head_blocks = head_blocks,
+                    .score = use.kind == HeadUse::Kind::kScore,
+                    .parity = 0};
+  if (backend.begin(key)) {
+    Pass pass(backend, model);
+    pass.layers();
+    for (int block = 0; block < head_blocks; ++block) pass.head(use, block * kHeadBlockRows);
+  }
+  return backend.submit();
+}
+
+}  // namespace lily

@@ -1,0 +1,38 @@
+// One pass of the model over the rows that PassBuffers::control() names.
+#pragma once
+
+#include "model/pass.h"
+#include "model/state.h"
+#include "model/weights.h"
+
+namespace lily {
+
+// A loaded model with everything that a pass touches. Addresses are fixed for its life, so passes can be recorded.
+struct Model {
+  ModelWeights weights;
+  ModelState state;
+  PassBuffers buffers;
+  Buffer rope_frequencies;  // f64 [32]
+  int vocab_used = 0;       // Ids that the tokenizer knows; the rest of the rows is padding and never chosen.
+};
+
+struct ModelLimits {
+  StateLimits state;
+  int max_rows = 512;   // Largest pass: the prefill chunk.
+  int vocab_used = 0;
+};
+
+Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const ModelLimits& limits);
+
+// What is computed of the head rows.
+struct HeadUse {
+  enum class Kind { kNone, kChoose, kScore } kind = Kind::kNone;
+  int n_top = 0;                        // kScore: alternatives a row
+  const float* reference_log_probs = nullptr;  // kScore: [n_head_rows, vocab_used], see ScoreArgs
+  std::int32_t* next_tokens = nullptr;  // kChoose: where the next pass reads its tokens, on devices that run ahead
+};
+
+// Enqueues the pass and returns its ticket; results lie in model.buffers once the ticket is waited for.
+Ticket forward(Backend& backend, Model& model, const HeadUse& use);
+
+}  // namespace lily
