@@ -12,7 +12,7 @@ ARROWS = {
     "backend/reference": SPEC | {"backend"},
     "backend/cpu": SPEC | {"backend"},
     "model": SPEC | {"backend", "weights"},
-    "engine": SPEC | {"model", "text"},
+    "engine": SPEC | {"model", "text", "weights", "backend"},
     "cli": SPEC | {"engine", "text"},
 }
 # Files that reach further than their folder, with the reason.
