@@ -82,6 +82,7 @@ class Session;
 
 class Engine {
  public:
+  struct Impl;  // engine/impl.h
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -99,8 +100,6 @@ class Engine {
   Result<std::vector<ScoredRow>> score(const ScoreRequest& request);
 
  private:
-  friend class Session;
-  struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
@@ -118,6 +117,11 @@ class Session {
   friend class Engine;
   explicit Session(Engine::Impl& engine);
   struct Timeline;
+  int resume(std::span<const TokenId> prompt);
+  void keep_checkpoint(int position);
+  Result<bool> prefill(const GenerateRequest& request);
+  Result<void> step(std::span<const TokenId> tokens, int position, bool choose);
+  Result<GenerateResult> answer_from_state(const GenerateRequest& request);
   Engine::Impl& engine_;
   std::shared_ptr<Timeline> timeline_;
 };

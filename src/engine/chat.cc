@@ -1,0 +1,22 @@
+// Rendering and encoding in one go, with what the engine needs to know about the prompt's end.
+#include "engine/chat.h"
+
+#include <algorithm>
+
+namespace lily {
+
+Result<ChatPrompt> encode_chat(const Tokenizer& tokenizer, const Conversation& conversation) {
+  LILY_TRY(const RenderedPrompt rendered, render_chat(conversation));
+  if (rendered.n_images + rendered.n_videos > 0) {
+    return Error{ErrorCode::kUnsupported, "the conversation holds " + std::to_string(rendered.n_images) + " images and " +
+                                              std::to_string(rendered.n_videos) + " videos; Lily runs the text model alone"};
+  }
+  ChatPrompt prompt{.tokens = tokenizer.encode_pieces(rendered.pieces()), .in_thinking = rendered.in_thinking};
+  if (const auto turn = tokenizer.id_of("<|im_start|>")) {
+    const auto last = std::find(prompt.tokens.rbegin(), prompt.tokens.rend(), *turn);
+    if (last != prompt.tokens.rend()) prompt.turn_start = static_cast<int>(prompt.tokens.rend() - last) - 1;
+  }
+  return prompt;
+}
+
+}  // namespace lily

@@ -1,0 +1,179 @@
+// Opening a model, and teacher-forced scores.
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/impl.h"
+
+namespace lily {
+namespace {
+
+Result<void> check_options(const EngineOptions& options) {
+  if (options.chunk_tokens < 1 || options.chunk_tokens > kMaxPassRows) {
+    return Error{ErrorCode::kInvalidArgument, "chunk: " + std::to_string(options.chunk_tokens) +
+                                                  " tokens, expected 1 .. " + std::to_string(kMaxPassRows)};
+  }
+  if (options.context_tokens < 0) {
+    return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", expected 1 or more"};
+  }
+  return {};
+}
+
+// The context that was asked for, or as many positions as the memory holds; refused before anything large is allocated.
+Result<int> settle_context(const EngineOptions& options, const ModelSpec& spec, std::uint64_t weight_bytes,
+                           int kv_element_bytes) {
+  const auto plan = plan_memory(spec, {.memory_bytes = machine_memory_bytes(),
+                                       .weight_bytes = weight_bytes,
+                                       .context_tokens = options.context_tokens,
+                                       .chunk_tokens = options.chunk_tokens,
+                                       .n_slots = 1 + options.n_checkpoints,
+                                       .kv_element_bytes = kv_element_bytes});
+  if (!plan.fits) {
+    return Error{ErrorCode::kNoMemory, "the model does not fit this machine: " + std::to_string(plan.missing / 1'000'000) +
+                                           " MB short; " + plan.advice};
+  }
+  return plan.context_tokens;
+}
+
+}  // namespace
+
+std::string_view finish_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kEnd:
+    case FinishReason::kStopString: return "stop";
+    case FinishReason::kLength:
+    case FinishReason::kContextFull: return "length";
+    case FinishReason::kCancelled: return "cancelled";
+  }
+  return "";
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
+  LILY_RETURN_IF_ERROR(check_options(options));
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  LILY_TRY(auto tokenizer, Tokenizer::load(options.model / "tokenizer.json"));
+  impl->tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  LILY_TRY(impl->backend, open_backend(options.backend, options.backend_options));
+  LILY_TRY(const auto loaded, load_weights(options.model, {.layout = impl->backend->info().layout,
+                                                           .pack = options.pack,
+                                                           .cache_folder = {},
+                                                           .progress = options.progress}));
+  const ModelSpec& spec = loaded.config.spec;
+  impl->defaults = loaded.config.generation;
+  const int vocab_used = impl->tokenizer->n_ids();
+  if (vocab_used > spec.vocab_rows) {
+    return Error{ErrorCode::kCorrupt, "tokenizer.json: " + std::to_string(vocab_used) + " ids, the model has " +
+                                          std::to_string(spec.vocab_rows) + " rows (vocab_size)"};
+  }
+  LILY_TRY(const int context, settle_context(options, spec, loaded.image.bytes().size(),
+                                             impl->backend->info().kv_element_bytes));
+  LILY_TRY(impl->model, create_model(*impl->backend, loaded,
+                                     {.state = {.n_sequences = 1,
+                                                .max_positions = context,
+                                                .n_pages = 0,
+                                                .n_slots = 1 + options.n_checkpoints},
+                                      .max_rows = std::min(options.chunk_tokens, context),
+                                      .vocab_used = vocab_used}));
+  LILY_TRY(impl->sampling, SamplingBuffers::create(*impl->backend, spec.vocab_rows));
+  impl->session.reset(new Session(*impl));
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+const ModelSpec& Engine::spec() const { return impl_->model.weights.spec; }
+const Tokenizer& Engine::tokenizer() const { return *impl_->tokenizer; }
+const GenerationDefaults& Engine::generation_defaults() const { return impl_->defaults; }
+const BackendInfo& Engine::backend() const { return impl_->backend->info(); }
+int Engine::context_tokens() const { return impl_->context_tokens(); }
+Session& Engine::session() { return *impl_->session; }
+
+Result<void> run_pass(Engine::Impl& engine, std::span<const TokenId> tokens, int position, const HeadUse& use,
+                      std::span<const std::int32_t> head_rows) {
+  const int n = static_cast<int>(tokens.size());
+  LILY_RETURN_IF_ERROR(engine.model.state.reserve(*engine.backend, 0, position + n));
+  PassControl& control = engine.model.buffers.control();
+  control.n_rows = n;
+  control.n_segments = 1;
+  control.segments[0] = {.first_row = 0, .n_rows = n, .position = position, .sequence = 0,
+                         .state_in = position == 0 ? -1 : 0, .state_out = 0, .snapshots = -1, .reserved = 0};
+  std::copy(tokens.begin(), tokens.end(), control.tokens);
+  control.n_head_rows = static_cast<std::int32_t>(head_rows.size());
+  std::copy(head_rows.begin(), head_rows.end(), control.head_rows);
+  return engine.backend->wait(forward(*engine.backend, engine.model, use));
+}
+
+namespace {
+
+// The scored rows of one pass whose first row is position `begin` of the text.
+Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int begin, int end, std::vector<ScoredRow>& out) {
+  const int first_head = std::max(begin, request.first);
+  std::vector<std::int32_t> head_rows;
+  for (int i = first_head; i < end; ++i) {
+    const bool last = static_cast<std::size_t>(i) + 1 == request.ids.size();
+    engine.model.buffers.targets()[head_rows.size()] = last ? -1 : request.ids[static_cast<std::size_t>(i) + 1];
+    head_rows.push_back(i - begin);
+  }
+  HeadUse use{.kind = head_rows.empty() ? HeadUse::Kind::kNone : HeadUse::Kind::kScore, .n_top = request.n_top};
+  const auto vocab = static_cast<std::size_t>(engine.model.vocab_used);
+  if (!request.reference_log_probs.empty() && !head_rows.empty()) {
+    LILY_TRY(float* const reference, engine.model.buffers.reference_log_probs(*engine.backend));
+    const auto at = static_cast<std::size_t>(first_head - request.first) * vocab;
+    std::copy_n(request.reference_log_probs.begin() + static_cast<std::ptrdiff_t>(at), head_rows.size() * vocab, reference);
+    use.reference_log_probs = reference;
+  }
+  const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  LILY_RETURN_IF_ERROR(run_pass(engine, tokens, begin, use, head_rows));
+  const ScoreRows& rows = engine.model.buffers.score();
+  for (std::size_t i = 0; i < head_rows.size(); ++i) {
+    if (rows.not_finite[i]) {
+      return Error{ErrorCode::kNotFinite, "position " + std::to_string(first_head + static_cast<int>(i)) + ": a logit is not finite"};
+    }
+    const auto n_top = static_cast<std::size_t>(request.n_top);
+    out.push_back({.next_log_prob = rows.target_log_prob[i],
+                   .top_ids = {rows.top_ids + i * n_top, rows.top_ids + (i + 1) * n_top},
+                   .top_log_probs = {rows.top_log_probs + i * n_top, rows.top_log_probs + (i + 1) * n_top},
+                   .kl = use.reference_log_probs ? rows.kl[i] : 0.0f});
+  }
+  return {};
+}
+
+Result<void> check_score(const Engine::Impl& engine, const ScoreRequest& request, int vocab_used) {
+  const auto n = request.ids.size();
+  if (n == 0) return Error{ErrorCode::kInvalidArgument, "score: no tokens"};
+  if (n > static_cast<std::size_t>(engine.context_tokens())) {
+    return Error{ErrorCode::kTooLarge, "score: " + std::to_string(n) + " tokens, the context holds " +
+                                           std::to_string(engine.context_tokens())};
+  }
+  for (const TokenId id : request.ids) {
+    if (id < 0 || id >= vocab_used) {
+      return Error{ErrorCode::kInvalidArgument, "score: token " + std::to_string(id) + ", expected 0 .. " + std::to_string(vocab_used - 1)};
+    }
+  }
+  LILY_CHECK(request.first >= 0 && static_cast<std::size_t>(request.first) < n);
+  LILY_CHECK(request.reference_log_probs.empty() ||
+             request.reference_log_probs.size() == (n - static_cast<std::size_t>(request.first)) * static_cast<std::size_t>(vocab_used));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<ScoredRow>> Engine::score(const ScoreRequest& request) {
+  LILY_RETURN_IF_ERROR(check_score(*impl_, request, impl_->model.vocab_used));
+  session().clear();
+  // Given distributions are compared a head block at a time; without them a whole chunk is scored in one pass.
+  const int limit = request.reference_log_probs.empty() ? impl_->model.buffers.max_rows()
+                                                        : std::min(impl_->model.buffers.max_rows(), kHeadBlockRows);
+  std::vector<ScoredRow> out;
+  const int n = static_cast<int>(request.ids.size());
+  for (int begin = 0; begin < n; begin += limit) {
+    LILY_RETURN_IF_ERROR(score_chunk(*impl_, request, begin, std::min(begin + limit, n), out));
+  }
+  session().clear();
+  return out;
+}
+
+}  // namespace lily

@@ -1,0 +1,76 @@
+// Arithmetic of the memory plan.
+#include "engine/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "model/pass.h"
+#include "model/state.h"
+
+namespace lily {
+namespace {
+
+constexpr std::uint64_t kGiB = 1ull << 30;
+
+std::string gigabytes(std::uint64_t bytes) {
+  const auto tenths = (bytes + 50'000'000) / 100'000'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GB";
+}
+
+std::string advice_for(const MemoryPlan& plan, const PlanRequest& request) {
+  if (plan.weights + plan.reserve > request.memory_bytes) {
+    return "the weights alone need " + gigabytes(plan.weights) + " beside " + gigabytes(plan.reserve) +
+           " for the system: a machine with more memory, or a checkpoint with fewer bits per weight";
+  }
+  return "a shorter --context or a smaller --chunk; closing other programs frees " + gigabytes(plan.missing) + " or more";
+}
+
+// The control group's limit, or 0 when there is none that can be read.
+std::uint64_t control_group_limit() {
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const auto text = read_file(path, 4096);
+    if (!text) continue;
+    const auto value = std::strtoull(text->c_str(), nullptr, 10);
+    if (value > 0 && value < (1ull << 60)) return value;
+  }
+  return 0;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const ModelSpec& spec, const PlanRequest& request) {
+  const StateSizes sizes = state_sizes(spec, request.kv_element_bytes);
+  MemoryPlan plan;
+  plan.weights = request.weight_bytes;
+  plan.state = sizes.slot_bytes * static_cast<std::uint64_t>(request.n_slots);
+  plan.kv_per_token = sizes.kv_bytes_per_token;
+  plan.scratch = PassBuffers::bytes(spec, request.chunk_tokens);
+  plan.reserve = std::max(kGiB, request.memory_bytes / 16);
+  const std::uint64_t fixed = plan.weights + plan.state + plan.scratch + plan.reserve;
+  const int wanted = request.context_tokens > 0 ? request.context_tokens : spec.max_context;
+  const std::uint64_t least = request.context_tokens > 0 ? static_cast<std::uint64_t>(wanted) : kKvPageTokens;
+  const std::uint64_t room = request.memory_bytes > fixed ? (request.memory_bytes - fixed) / plan.kv_per_token : 0;
+  plan.fits = room >= least;
+  plan.context_tokens = static_cast<int>(std::min<std::uint64_t>(room, static_cast<std::uint64_t>(wanted)));
+  if (plan.context_tokens < wanted) plan.context_tokens -= plan.context_tokens % kKvPageTokens;
+  plan.kv = plan.kv_per_token * static_cast<std::uint64_t>(plan.context_tokens);
+  plan.total = fixed + plan.kv;
+  if (!plan.fits) {
+    plan.missing = fixed + least * plan.kv_per_token - request.memory_bytes;
+    plan.advice = advice_for(plan, request);
+  }
+  return plan;
+}
+
+std::uint64_t machine_memory_bytes() {
+  const auto pages = ::sysconf(_SC_PHYS_PAGES);
+  const auto page = ::sysconf(_SC_PAGESIZE);
+  const auto physical = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
+  const auto limit = control_group_limit();
+  return limit ? std::min(limit, physical) : physical;
+}
+
+}  // namespace lily
