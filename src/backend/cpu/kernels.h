@@ -1,0 +1,39 @@
+// The table of kernels: the loops over numbers, compiled once per instruction set (isa_*.cc) and chosen once at start.
+// Every entry computes the same bits in every table. Shapes are in elements; pointers need no alignment.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "backend/cpu/linear_kernels.h"
+
+namespace lily::cpu {
+
+// Functions over n floats, y[i] = f(x[i]); y may be x.
+struct MathKernels {
+  void (*exp)(const float* x, float* y, std::int64_t n);
+  void (*sigmoid)(const float* x, float* y, std::int64_t n);
+  void (*silu)(const float* x, float* y, std::int64_t n);
+  void (*softplus)(const float* x, float* y, std::int64_t n);
+  void (*rsqrt)(const float* x, float* y, std::int64_t n);
+  float (*sum)(const float* x, std::int64_t n);
+  float (*largest)(const float* x, std::int64_t n);
+  void (*to_bf16)(const float* x, std::uint16_t* y, std::int64_t n);
+  void (*from_bf16)(const std::uint16_t* x, float* y, std::int64_t n);
+  // y [n] = x * rsqrt(mean(x^2) + eps) * weight; weight null: not multiplied. The sum of squares runs in 16 lanes.
+  void (*rms_norm)(const float* x, const float* weight, float* y, std::int64_t n, float eps);
+};
+
+struct Kernels {
+  std::string_view name;   // As options name it: "avx2"
+  std::string_view title;  // "AVX2"
+  MathKernels math;
+  LinearKernels linear;
+};
+
+const Kernels& kernels_portable();
+#if defined(__x86_64__)
+const Kernels& kernels_avx2();
+#endif
+
+}  // namespace lily::cpu
