@@ -140,7 +140,7 @@ def documented_commands(tree):
     targets = {t for group in targets for t in group.split()}
     commands = set()
     for path in tree.under("src/cli/", ends=".cc"):
-        commands |= set(re.findall(r'add_subcommand\(\s*"([\w-]+)"', tree.text(path)))
+        commands |= set(re.findall(r'add_(?:sub)?command\((?:\w+,)?\s*"([\w-]+)"', tree.text(path)))
     for path in documents(tree):
         text = tree.text(path)
         for match in re.finditer(r"(?:^ {4}|`|^)make ([a-z][\w+-]*)", text, re.M):
@@ -197,7 +197,7 @@ def normal(path):
 def dead_files(tree):
     """Every .cc is built, every header included, every script named by the Makefile, a document or another script."""
     included = {name for f in tree.under("src/", "tests/", "bench/", ends=CPP) for _, angle, name in includes(tree, f) if not angle}
-    for path in tree.under("src/", "tests/", ends=CPP):
+    for path in tree.under("src/", "tests/", "bench/", ends=CPP):
         folder, name = path.rsplit("/", 1)
         if path.endswith(".cc") and not is_built(tree, folder, name):
             yield f"{path}:1: no CMakeLists.txt builds it"

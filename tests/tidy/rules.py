@@ -33,7 +33,7 @@ LIBRARIES = {
     "CLI/": {"cli"},
     "histedit.h": {"cli"},
     "editline/": {"cli"},
-    "immintrin.h": {"backend/cpu"},
+    "immintrin.h": {"backend/cpu", "engine"},  # engine/limits.cc measures what the machine can do.
     "arm_neon.h": {"backend/cpu"},
     "cpuid.h": {"backend/cpu"},
 }

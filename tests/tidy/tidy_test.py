@@ -19,7 +19,7 @@ CLEAN = {
     "src/text/bpe.h": HEADER + "#pragma once\n#include <vector>\n",
     "src/text/bpe.cc": HEADER + '#include "text/bpe.h"\n#include <pcre2.h>\nint half(int x) {\n  return x / 2;  // A throw would end here.\n}\n',
     "src/cli/CMakeLists.txt": "lily_module(cli)\n",
-    "src/cli/main.cc": HEADER + 'void f() {\n  app.add_subcommand("run", "printf(");\n}\n',
+    "src/cli/main.cc": HEADER + 'void f() {\n  add_command(app, "run", "printf(");\n}\n',
     "src/backend/open.cc": HEADER + '#include "backend/cpu/gemv.h"\n',
     "src/backend/CMakeLists.txt": "lily_module(backend)\n",
     "src/backend/cpu/CMakeLists.txt": "lily_module(backend_cpu)\n",
@@ -112,7 +112,7 @@ class Cpp(unittest.TestCase):
         self.assertTrue(code.endswith("\nc") and "1'000" in code)
 
     def test_function_bodies_are_told_from_other_braces(self):
-        code = strip("namespace a {\nstruct S {\n  int m() const { return n_; }\n  int n_{0};\n};\n"
+        code = strip("#if defined(A) \\\n    || b\n#define M() {\n#endif\nnamespace a {\nstruct S {\n  int m() const { return n_; }\n  int n_{0};\n};\n"
                      "S::S(int x) : n_{x}, b_(x) {\n  if (x) {\n    f();\n  }\n}\n"
                      "constexpr int kTable[] = {1, 2, f(3)};\ntemplate <typename T>\nauto g(T t) -> int {\n  return [&] { return t; }();\n}\n}\n")
         self.assertEqual([(n, name) for _, n, name in functions(code)], [(1, "m"), (5, "S::S"), (4, "g")])  # With its template line.

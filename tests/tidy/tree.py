@@ -76,6 +76,7 @@ def functions(code):
 
     Written for code that clang-format has laid out: a block's brace has a space before it, an initialiser's has none.
     """
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group(0).count("\n"), code, flags=re.M)  # No macros.
     found, depth, inside, line = [], 0, None, 1
     header, header_line = "", 1
     for i, c in enumerate(code):
@@ -97,8 +98,6 @@ def functions(code):
             depth -= 1
         elif c == ";":
             header = ""
-        elif c == "#" and not header.strip():
-            header = ""
         else:
             if not header.strip():
                 header, header_line = "", line
@@ -107,7 +106,7 @@ def functions(code):
 
 
 def is_function_header(header):
-    header = re.sub(r"^\s*(#[^\n]*\n\s*)*(template\s*<[^{}]*?>\s*(?=[A-Za-z\[]))?(public|private|protected)?\s*:?\s*", "", header)
+    header = re.sub(r"^\s*(template\s*<[^{}]*?>\s*(?=[A-Za-z\[]))?(public|private|protected)?\s*:?\s*", "", header)
     if "(" not in header or NO_FUNCTION.match(header):
         return False
     before = header[:header.index("(")]
