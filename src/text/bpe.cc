@@ -1,140 +1,140 @@
-// The merge table and the two ways to run it: a scan over short pieces, a heap over long ones.
+// The two ways to merge: scanning for the lowest rank in a short piece, a queue of candidates over a long one.
 #include "text/bpe.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <functional>
-#include <string>
+#include <utility>
 
-#include "text/vocab.h"
+#include "text/unicode.h"
 
 namespace lily {
 namespace {
 
-constexpr std::uint64_t kEmptySlot = ~std::uint64_t{0};
-constexpr std::uint64_t kRankMask = (std::uint64_t{1} << 24) - 1;
+using Rank = MergeTable::Rank;
+constexpr Rank kNoRank = MergeTable::kNoRank;
 constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
-
-std::uint64_t pair_key(TokenId left, TokenId right) {
-  return static_cast<std::uint64_t>(left) << 20 | static_cast<std::uint64_t>(right);
-}
+constexpr std::size_t kScanTokens = 64;  // Up to here a scan per merge beats the queue.
 
 }  // namespace
 
-std::size_t Bpe::slot_of(std::uint64_t key) const {
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t i = static_cast<std::size_t>(key * 0x9E3779B97F4A7C15u >> shift_);
-  while (slots_[i] != kEmptySlot && slots_[i] >> 24 != key) i = (i + 1) & mask;
-  return i;
-}
-
-Bpe::Rank Bpe::rank_of(TokenId left, TokenId right) const {
-  const std::uint64_t slot = slots_[slot_of(pair_key(left, right))];
-  return slot == kEmptySlot ? kNoRank : static_cast<Rank>(slot & kRankMask);
-}
-
-Result<Bpe> Bpe::build(const std::array<TokenId, 256>& byte_ids, std::span<const Merge> merges) {
-  if (merges.size() > kMaxMerges) {
-    return Error{ErrorCode::kTooLarge, std::to_string(merges.size()) + " merges, expected at most " +
-                                           std::to_string(kMaxMerges)};
-  }
+Result<Bpe> Bpe::build(const Vocab& vocab, const std::array<TokenId, 256>& byte_ids, std::span<const Merge> merges,
+                       bool fuse_chars) {
   Bpe bpe;
-  bpe.byte_ids_ = byte_ids;
-  const std::size_t n_slots = std::bit_ceil(merges.size() * 2 + 2);
-  bpe.slots_.assign(n_slots, kEmptySlot);
-  bpe.shift_ = 64 - std::countr_zero(n_slots);
-  bpe.results_.reserve(merges.size());
-  for (const Merge& merge : merges) {
-    const std::uint64_t key = pair_key(merge.left, merge.right);
-    std::uint64_t& slot = bpe.slots_[bpe.slot_of(key)];
-    if (slot != kEmptySlot) {
-      return Error{ErrorCode::kCorrupt, "merge " + std::to_string(bpe.results_.size()) + " repeats merge " +
-                                            std::to_string(slot & kRankMask)};
-    }
-    slot = key << 24 | bpe.results_.size();
-    bpe.results_.push_back(merge.result);
-  }
+  LILY_TRY(bpe.merges_, MergeTable::build(byte_ids, merges));
+  if (fuse_chars) bpe.fused_ = FusedChars(vocab, bpe.merges_, merges);
   return bpe;
 }
 
 void Bpe::encode(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const {
-  while (piece.size() > kShortBytes) {
+  while (!piece.empty()) {
     const std::string_view part = piece.substr(0, kMaxPieceBytes);
-    encode_long(part, scratch, out);
+    std::size_t n = start(part, scratch);
+    n = n <= kScanTokens ? scan(scratch, n) : run_queue(scratch, n);
+    out.insert(out.end(), scratch.ids.data(), scratch.ids.data() + n);
     piece.remove_prefix(part.size());
   }
-  encode_short(piece, out);
 }
 
-void Bpe::encode_short(std::string_view piece, std::vector<TokenId>& out) const {
-  std::array<TokenId, kShortBytes> ids;
-  std::array<std::int32_t, kShortBytes> ranks;  // Of the pair (i, i + 1); kNoRank for the last.
-  std::size_t n = piece.size();
-  for (std::size_t i = 0; i < n; ++i) ids[i] = byte_ids_[static_cast<unsigned char>(piece[i])];
-  const auto update = [&](std::size_t i) {
-    ranks[i] = static_cast<std::int32_t>(i + 1 < n ? rank_of(ids[i], ids[i + 1]) : kNoRank);
-  };
-  for (std::size_t i = 0; i < n; ++i) update(i);
+void Bpe::encode(std::string_view piece, Way way, Scratch& scratch, std::vector<TokenId>& out) const {
+  const std::size_t n_start = start(piece, scratch);
+  const std::size_t n = way == Way::kScan ? scan(scratch, n_start) : run_queue(scratch, n_start);
+  out.insert(out.end(), scratch.ids.data(), scratch.ids.data() + n);
+}
+
+// Fills ids and ranks with the tokens that merging starts from, and says how many they are.
+std::size_t Bpe::start(std::string_view piece, Scratch& scratch) const {
+  if (scratch.ids.size() < piece.size()) {
+    scratch.ids.resize(piece.size());
+    scratch.ranks.resize(piece.size());
+  }
+  TokenId* ids = scratch.ids.data();
+  Rank* ranks = scratch.ranks.data();
+  std::size_t n = 0;
+  int before = -1;          // The byte before.
+  bool bytes_join = false;  // The token before is the single byte `before`.
+  for (std::size_t at = 0; at < piece.size();) {
+    const auto byte = static_cast<unsigned char>(piece[at]);
+    TokenId id = kNoToken;
+    if (byte >= 0xC2) {
+      const Utf8Char c = decode_utf8(piece.substr(at));
+      if (c.size > 0) id = fused_.find(c.code_point, before);
+      if (id != kNoToken) at += c.size;
+    }
+    const bool single = id == kNoToken;
+    if (single) {
+      id = merges_.byte_id(byte);
+      ++at;
+    }
+    if (n > 0) {
+      ranks[n - 1] = single && bytes_join ? merges_.byte_rank(static_cast<unsigned char>(before), byte)
+                                          : merges_.rank(ids[n - 1], id);
+    }
+    ids[n++] = id;
+    before = static_cast<unsigned char>(piece[at - 1]);
+    bytes_join = single;
+  }
+  if (n > 0) ranks[n - 1] = kNoRank;
+  return n;
+}
+
+std::size_t Bpe::scan(Scratch& scratch, std::size_t n) const {
+  TokenId* ids = scratch.ids.data();
+  Rank* ranks = scratch.ranks.data();
   while (n > 1) {
-    std::int32_t best = kNoRank;
-    for (std::size_t i = 0; i < n; ++i) best = std::min(best, ranks[i]);
-    if (best == static_cast<std::int32_t>(kNoRank)) break;
-    const auto at = static_cast<std::size_t>(std::find(ranks.data(), ranks.data() + n, best) - ranks.data());
-    ids[at] = results_[static_cast<std::size_t>(best)];
-    std::memmove(&ids[at + 1], &ids[at + 1] + 1, (n - at - 2) * sizeof(TokenId));
-    std::memmove(&ranks[at], &ranks[at] + 1, (n - at - 1) * sizeof(std::int32_t));
+    Rank best = kNoRank;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i + 1 < n; ++i) {
+      at = ranks[i] < best ? i : at;
+      best = std::min(best, ranks[i]);
+    }
+    if (best == kNoRank) break;
+    ids[at] = merges_.result(best);
+    for (std::size_t i = at + 1; i + 1 < n; ++i) {
+      ids[i] = ids[i + 1];
+      ranks[i - 1] = ranks[i];
+    }
     --n;
-    update(at);
-    if (at > 0) update(at - 1);
+    ranks[n - 1] = kNoRank;
+    if (at + 1 < n) ranks[at] = merges_.rank(ids[at], ids[at + 1]);
+    if (at > 0) ranks[at - 1] = merges_.rank(ids[at - 1], ids[at]);
   }
-  out.insert(out.end(), ids.data(), ids.data() + n);
+  return n;
 }
 
-// Puts the pair that starts at `left` on the heap, if a merge joins it.
+// Looks up the pair that starts at `left` and queues it if a merge joins it.
 void Bpe::offer(Scratch& scratch, std::uint32_t left) const {
-  const std::uint32_t right = scratch.nodes[left].next;
-  if (right == kNoNode) return;
-  const Rank rank = rank_of(scratch.nodes[left].id, scratch.nodes[right].id);
-  if (rank == kNoRank) return;
-  scratch.heap.push_back(static_cast<std::uint64_t>(rank) << 32 | left);
+  auto& node = scratch.nodes[left];
+  node.rank = node.next == kNoNode ? kNoRank : merges_.rank(node.id, scratch.nodes[node.next].id);
+  if (node.rank != kNoRank) scratch.queue.push(static_cast<std::uint32_t>(node.rank), left);
 }
 
-// Joins the pair if it is still there: a neighbour may have been merged since it was offered.
-void Bpe::join(Scratch& scratch, std::uint32_t left, Rank rank) const {
+void Bpe::join(Scratch& scratch, std::uint32_t left) const {
   auto& nodes = scratch.nodes;
-  const std::uint32_t right = nodes[left].next;
-  if (nodes[left].id == kNoToken || right == kNoNode) return;
-  if (rank_of(nodes[left].id, nodes[right].id) != rank) return;
-  nodes[left].id = results_[rank];
-  nodes[left].next = nodes[right].next;
-  nodes[right].id = kNoToken;
-  if (nodes[left].next != kNoNode) nodes[nodes[left].next].previous = left;
-  for (const std::uint32_t at : {nodes[left].previous, left}) {
-    if (at == kNoNode) continue;
-    const std::size_t before = scratch.heap.size();
-    offer(scratch, at);
-    if (scratch.heap.size() > before) std::push_heap(scratch.heap.begin(), scratch.heap.end(), std::greater<>());
-  }
+  auto& node = nodes[left];
+  auto& gone = nodes[node.next];
+  node.id = merges_.result(node.rank);
+  node.next = gone.next;
+  gone.rank = kNoRank;
+  if (node.next != kNoNode) nodes[node.next].previous = left;
+  if (node.previous != kNoNode) offer(scratch, node.previous);
+  offer(scratch, left);
 }
 
-void Bpe::encode_long(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const {
-  auto& [nodes, heap] = scratch;
-  const auto n = static_cast<std::uint32_t>(piece.size());
+std::size_t Bpe::run_queue(Scratch& scratch, std::size_t n) const {
+  auto& [ids, ranks, nodes, queue] = scratch;
   nodes.resize(n);
-  heap.clear();
+  queue.start(n);
   for (std::uint32_t i = 0; i < n; ++i) {
-    nodes[i] = {byte_ids_[static_cast<unsigned char>(piece[i])], i > 0 ? i - 1 : kNoNode, i + 1 < n ? i + 1 : kNoNode};
+    nodes[i] = {ids[i], ranks[i], i > 0 ? i - 1 : kNoNode, i + 1 < n ? i + 1 : kNoNode};
+    if (ranks[i] != kNoRank) queue.push(static_cast<std::uint32_t>(ranks[i]), i);
   }
-  for (std::uint32_t i = 0; i < n; ++i) offer(scratch, i);
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    const std::uint64_t top = heap.back();
-    heap.pop_back();
-    join(scratch, static_cast<std::uint32_t>(top), static_cast<Rank>(top >> 32));
+  for (std::uint64_t key = 0; queue.pop(key);) {
+    const auto left = static_cast<std::uint32_t>(key);
+    if (nodes[left].rank == static_cast<Rank>(key >> 32)) join(scratch, left);  // Else a neighbour has changed since.
   }
-  for (std::uint32_t i = 0; i != kNoNode; i = nodes[i].next) out.push_back(nodes[i].id);
+  std::size_t left = 0;
+  for (std::uint32_t i = n > 0 ? 0 : kNoNode; i != kNoNode; i = nodes[i].next) ids[left++] = nodes[i].id;
+  return left;
 }
 
 }  // namespace lily

@@ -8,52 +8,51 @@
 #include <vector>
 
 #include "base/result.h"
-#include "spec/model_spec.h"
+#include "text/fused_chars.h"
+#include "text/merge_queue.h"
+#include "text/merge_table.h"
+#include "text/vocab.h"
 
 namespace lily {
 
-struct Merge {
-  TokenId left, right, result;
-};
-
 class Bpe {
  public:
-  static constexpr std::size_t kMaxMerges = (std::size_t{1} << 24) - 2;
-  static constexpr std::size_t kMaxPieceBytes = std::size_t{16} << 20;  // Longer pieces are cut here, to bound scratch.
+  static constexpr std::size_t kMaxPieceBytes = std::size_t{16} << 20;  // Longer pieces are cut, to bound the scratch.
 
-  // byte_ids: the token of each byte; merges in rank order, ids below kMaxTokenIds.
-  // kCorrupt: a pair occurs twice; kTooLarge: more than kMaxMerges.
-  static Result<Bpe> build(const std::array<TokenId, 256>& byte_ids, std::span<const Merge> merges);
+  // fuse_chars: start from whole characters where that is known to change nothing (off: for tests).
+  // Errors: MergeTable::build's.
+  static Result<Bpe> build(const Vocab& vocab, const std::array<TokenId, 256>& byte_ids,
+                           std::span<const Merge> merges, bool fuse_chars = true);
 
   // Buffers of one encoding, reused from piece to piece.
   struct Scratch {
     struct Node {
       TokenId id;
-      std::uint32_t previous, next;  // Neighbours still alive.
+      MergeTable::Rank rank;          // Of the pair that starts here; kNoRank: no merge joins it, or the node is gone.
+      std::uint32_t previous, next;  // Neighbours still there.
     };
+    std::vector<TokenId> ids;               // The piece's tokens ...
+    std::vector<MergeTable::Rank> ranks;    // ... and the rank of the pair that starts at each; kNoRank for the last.
     std::vector<Node> nodes;
-    std::vector<std::uint64_t> heap;  // rank << 32 | position of the left part
+    MergeQueue queue;
   };
 
-  // Appends the tokens of one piece.
+  // Appends the tokens of one piece of valid UTF-8, by the way that suits its length.
   void encode(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
 
+  // The two ways, which give the same tokens.
+  enum class Way { kScan, kQueue };
+  void encode(std::string_view piece, Way way, Scratch& scratch, std::vector<TokenId>& out) const;
+
  private:
-  using Rank = std::uint32_t;
-  static constexpr Rank kNoRank = 0x7FFFFFFF;
-  static constexpr std::size_t kShortBytes = 96;  // Up to here scanning for the lowest rank beats a heap.
-
-  Rank rank_of(TokenId left, TokenId right) const;
-  std::size_t slot_of(std::uint64_t key) const;
-  void encode_short(std::string_view piece, std::vector<TokenId>& out) const;
-  void encode_long(std::string_view piece, Scratch& scratch, std::vector<TokenId>& out) const;
+  std::size_t start(std::string_view piece, Scratch& scratch) const;
+  std::size_t scan(Scratch& scratch, std::size_t n) const;
+  std::size_t run_queue(Scratch& scratch, std::size_t n) const;
+  void join(Scratch& scratch, std::uint32_t left) const;
   void offer(Scratch& scratch, std::uint32_t left) const;
-  void join(Scratch& scratch, std::uint32_t left, Rank rank) const;
 
-  std::array<TokenId, 256> byte_ids_{};
-  std::vector<std::uint64_t> slots_;  // left << 44 | right << 24 | rank, linear probing; all ones: empty
-  std::vector<TokenId> results_;      // rank -> id
-  int shift_ = 0;                     // 64 - log2(slots)
+  MergeTable merges_;
+  FusedChars fused_;
 };
 
 }  // namespace lily

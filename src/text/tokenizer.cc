@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "text/bpe.h"
 #include "text/split.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
@@ -141,7 +142,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, std::string_
   if (file.split_pattern != kFamilyPattern) {
     LILY_TRY(tables->regex, RegexSplitter::compile(file.split_pattern));
   }
-  LILY_TRY(tables->bpe, Bpe::build(file.byte_ids, file.merges));
+  LILY_TRY(tables->bpe, Bpe::build(file.vocab, file.byte_ids, file.merges));
   tables->vocab = std::move(file.vocab);
   tables->added = AddedTokens(std::move(file.added));
   tables->ignore_merges = file.ignore_merges;

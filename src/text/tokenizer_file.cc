@@ -297,7 +297,7 @@ class MergeReader {
       }
       bytes_.clear();
       merges.push_back(merge);
-      if (merges.size() > Bpe::kMaxMerges) return corrupt("model.merges: more than " + std::to_string(Bpe::kMaxMerges));
+      if (merges.size() > MergeTable::kMaxMerges) return corrupt("model.merges: more than " + std::to_string(MergeTable::kMaxMerges));
     }
     return merges;
   }

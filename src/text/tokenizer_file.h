@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "text/added_tokens.h"
-#include "text/bpe.h"
+#include "text/merge_table.h"
 #include "text/vocab.h"
 
 namespace lily {
