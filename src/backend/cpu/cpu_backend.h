@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/linear.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/ops.h"
 
@@ -44,13 +45,8 @@ class CpuBackend final : public Backend {
   Result<void> wait(Ticket) override { return {}; }
 
  private:
-  // Scratch for the activations of one step, sized by prepare(): int8 codes with scales, and gathered or normed rows.
+  // Scratch of the steps that multiply no matrix; Linear keeps its own.
   struct Scratch {
-    Buffer normed;     // f32 [max_rows, widest input]
-    Buffer codes;      // int8 [max_rows * (K + 1), widest input] in the order of QuantRows
-    Buffer scales;     // f32
-    Buffer sums;       // f32
-    Buffer lists;      // int32: rows grouped by expert
     Buffer per_thread; // bytes: a slice a thread
     std::size_t per_thread_bytes = 0;
   };
@@ -59,6 +55,7 @@ class CpuBackend final : public Backend {
   BackendOptions options_;
   const Kernels& kernels_;
   ThreadPool pool_;
+  Linear linear_;    // Products with quantised matrices; prepare() sizes it.
   Scratch scratch_;
   Ticket ticket_ = 0;
 };
