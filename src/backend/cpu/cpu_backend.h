@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/linear.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/cpu/vocabulary.h"
 #include "backend/ops.h"
 
 namespace lily::cpu {
@@ -47,9 +48,23 @@ class CpuBackend final : public Backend {
  private:
   // Scratch of the steps that multiply no matrix; Linear keeps its own.
   struct Scratch {
-    Buffer per_thread; // bytes: a slice a thread
+    Buffer per_thread;  // A slice a thread: attention's tiles, a slice of a delta state, or keys and scores of a row of logits
     std::size_t per_thread_bytes = 0;
+    Buffer partials;    // Unfinished softmaxes, n_partials of them: attention_scratch.h
+    std::int64_t n_partials = 0;
+    Buffer stats;       // ChunkStats [kHeadBlockRows, chunks of the vocabulary]
+    Buffer divergence;  // double, the same shape
+    std::int64_t vocab = 0;
   };
+
+  // `bytes` of a thread's slice.
+  float* thread_scratch(int thread, std::size_t bytes) const;
+  // ChunkStats of all chunks of the rows, and what they say of row i.
+  void gather_stats(const LogitRows& rows);
+  RowSummary summary_of(const LogitRows& rows, std::int64_t i) const;
+  // A thread's room for the keys and for the adjusted logits of one row.
+  std::span<std::uint64_t> keys_of(int thread) const;
+  std::span<float> scores_of(int thread, std::size_t vocab) const;
 
   BackendInfo info_;
   BackendOptions options_;

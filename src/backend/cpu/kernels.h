@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/cpu/linear_kernels.h"
+#include "backend/cpu/vector_kernels.h"
 
 namespace lily::cpu {
 
@@ -29,6 +30,9 @@ struct Kernels {
   std::string_view title;  // "AVX2"
   MathKernels math;
   LinearKernels linear;
+  GdnKernels gdn;
+  AttentionKernels attention;
+  VocabularyKernels vocabulary;
 };
 
 const Kernels& kernels_portable();

@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #define LILY_INLINE inline __attribute__((always_inline))
+#define LILY_INLINE_LAMBDA __attribute__((always_inline))
 
 #if defined(LILY_ISA_AVX2)
 #include "backend/cpu/simd_avx2.h"
