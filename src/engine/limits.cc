@@ -1,0 +1,179 @@
+// Measuring the read rate and the integer rate.
+#include "engine/limits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace lily {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Words = std::span<const std::uint64_t>;
+
+constexpr int kRuns = 4;
+constexpr std::int64_t kIntegerSteps = 8'000'000;
+
+// The sum of all words: keeps the loads from being optimised away.
+using ReadKernel = std::uint64_t (*)(Words);
+// Multiply-adds that were done; their result goes to `sink`.
+using IntegerKernel = std::int64_t (*)(std::int64_t steps, std::uint64_t& sink);
+
+std::uint64_t read_portable(Words words) {
+  std::uint64_t sums[4] = {};
+  for (std::size_t i = 0; i + 4 <= words.size(); i += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += words[i + lane];
+  }
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
+
+std::int64_t integer_portable(std::int64_t steps, std::uint64_t& sink) {
+  constexpr std::int64_t kLanes = 64;
+  std::int16_t a[kLanes], b[kLanes];
+  std::int32_t sums[kLanes] = {};
+  for (std::int64_t i = 0; i < kLanes; ++i) {
+    a[i] = static_cast<std::int16_t>(i & 15);
+    b[i] = static_cast<std::int16_t>(i - 32);
+  }
+  for (std::int64_t step = 0; step < steps / 8; ++step) {
+    a[step & (kLanes - 1)] ^= 1;
+    for (std::int64_t i = 0; i < kLanes; ++i) sums[i] += a[i] * b[i];
+  }
+  for (const auto sum : sums) sink += static_cast<std::uint64_t>(sum);
+  return steps / 8 * kLanes;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) std::uint64_t read_avx2(Words words) {
+  const auto* from = reinterpret_cast<const __m256i*>(words.data());
+  __m256i sums[4] = {};
+  for (std::size_t i = 0; i + 4 <= words.size() / 4; i += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+      sums[lane] = _mm256_add_epi64(sums[lane], _mm256_loadu_si256(from + i + lane));
+    }
+  }
+  const auto all = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+  std::uint64_t lanes[4];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), all);
+  return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+
+// Four chains of what a 4-bit matrix costs at best: two 8-bit products (maddubs), their sum widened once (madd).
+__attribute__((target("avx2"))) std::int64_t integer_avx2(std::int64_t steps, std::uint64_t& sink) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i low = _mm256_set1_epi8(3), high = _mm256_set1_epi8(-2);
+  __m256i codes[4], sums[4];
+  for (int i = 0; i < 4; ++i) {
+    codes[i] = _mm256_set1_epi8(static_cast<char>(5 + i));
+    sums[i] = _mm256_setzero_si256();
+  }
+  for (std::int64_t step = 0; step < steps; ++step) {
+    for (int i = 0; i < 4; ++i) {
+      asm volatile("" : "+x"(codes[i]));  // The compiler may not know that the products repeat.
+      const __m256i pair = _mm256_add_epi16(_mm256_maddubs_epi16(codes[i], low), _mm256_maddubs_epi16(codes[i], high));
+      sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(pair, ones));
+    }
+  }
+  std::uint64_t lanes[4];
+  for (const auto& sum : sums) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), sum);
+    sink += lanes[0] + lanes[1] + lanes[2] + lanes[3];
+  }
+  return steps * 4 * 64;
+}
+#endif
+
+struct KernelSet {
+  const char* name;
+  ReadKernel read;
+  IntegerKernel integer;
+};
+
+KernelSet best_kernels() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return {"avx2", read_avx2, integer_avx2};
+#endif
+  return {"portable", read_portable, integer_portable};
+}
+
+// Runs task(0) .. task(n - 1) on a thread each, started together. Seconds until the last is done.
+double timed(int n, const std::function<void(int)>& task) {
+  std::atomic<bool> go{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < n; ++i) {
+    threads.emplace_back([&, i] {
+      go.wait(false);
+      task(i);
+    });
+  }
+  const auto start = Clock::now();
+  go = true;
+  go.notify_all();
+  for (auto& thread : threads) thread.join();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Words share_of(Words words, int index, int n) {
+  const auto part = words.size() / static_cast<std::size_t>(n);
+  return words.subspan(part * static_cast<std::size_t>(index), part);
+}
+
+double read_rate(const KernelSet& kernels, Words words, int n, std::atomic<std::uint64_t>& sink) {
+  double best = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const double seconds = timed(n, [&](int i) { sink += kernels.read(share_of(words, i, n)); });
+    best = std::max(best, static_cast<double>(words.size_bytes()) / seconds);
+  }
+  return best;
+}
+
+double integer_rate(const KernelSet& kernels, int n, std::atomic<std::uint64_t>& sink) {
+  double best = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    std::atomic<std::int64_t> done{0};
+    const double seconds = timed(n, [&](int) {
+      std::uint64_t mine = 0;
+      done += kernels.integer(kIntegerSteps, mine);
+      sink += mine;
+    });
+    best = std::max(best, static_cast<double>(done.load()) / seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<MachineLimits> measure_limits(const LimitsRequest& request) {
+  const auto n_words = request.bytes / sizeof(std::uint64_t);
+  const std::unique_ptr<std::uint64_t[]> memory(new (std::nothrow) std::uint64_t[n_words]);
+  if (!memory) {
+    return Error{ErrorCode::kNoMemory, "measuring the read rate: " + std::to_string(request.bytes >> 20) + " MiB are not to be had"};
+  }
+  const int threads = request.threads > 0 ? request.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const Words words(memory.get(), n_words);
+  const auto start_of = [&](int i) { return memory.get() + (share_of(words, i, threads).data() - words.data()); };
+  // Pages that were never written are all the same page.
+  timed(threads, [&](int i) { std::fill_n(start_of(i), share_of(words, i, threads).size(), static_cast<std::uint64_t>(i + 1)); });
+  const KernelSet kernels = best_kernels();
+  std::atomic<std::uint64_t> sink{0};
+  return MachineLimits{.threads = threads,
+                       .bytes = request.bytes,
+                       .kernel = kernels.name,
+                       .read_one = read_rate(kernels, words, 1, sink),
+                       .read_all = read_rate(kernels, words, threads, sink),
+                       .integer_one = integer_rate(kernels, 1, sink),
+                       .integer_all = integer_rate(kernels, threads, sink)};
+}
+
+}  // namespace lily
