@@ -10,28 +10,34 @@
 
 namespace lily::reference {
 
+namespace {
+
+// The kQuantGroup codes of one group; of a byte of two, the low nibble first.
+void unpack_group(const std::uint8_t* bytes, int bits, double* codes) {
+  if (bits == 8) {
+    for (int i = 0; i < kQuantGroup; ++i) codes[i] = bytes[i];
+    return;
+  }
+  for (int i = 0; i < kQuantGroup / 2; ++i) {
+    codes[2 * i] = bytes[i] & 15;
+    codes[2 * i + 1] = bytes[i] >> 4;
+  }
+}
+
+}  // namespace
+
 void dequantise_row(const QuantMatrix& matrix, std::int64_t row, double* out) {
   LILY_CHECK(matrix.layout == static_cast<std::uint32_t>(WeightLayout::kRowMajor));
   LILY_CHECK(matrix.bits == 4 || matrix.bits == 8);
   LILY_CHECK(matrix.cols % kQuantGroup == 0 && row >= 0 && row < matrix.rows);
-  const std::int64_t n_groups = matrix.cols / kQuantGroup;
-  const auto* codes =
-      static_cast<const std::uint8_t*>(matrix.codes) + row * matrix.cols * matrix.bits / 8;
-  for (int col = 0; col < matrix.cols; ++col) {
-    const std::int64_t group = row * n_groups + col / kQuantGroup;
-    const int code = matrix.bits == 8 ? codes[col] : codes[col / 2] >> (col % 2 * 4) & 15;
-    out[col] = static_cast<double>(bf16_to_float(matrix.scales[group])) * code +
-               static_cast<double>(bf16_to_float(matrix.biases[group]));
+  const std::int64_t n_groups = matrix.cols / kQuantGroup,
+                     group_bytes = kQuantGroup * matrix.bits / 8;
+  for (std::int64_t g = row * n_groups; g < (row + 1) * n_groups; ++g, out += kQuantGroup) {
+    const double scale = bf16_to_float(matrix.scales[g]), bias = bf16_to_float(matrix.biases[g]);
+    unpack_group(static_cast<const std::uint8_t*>(matrix.codes) + g * group_bytes, matrix.bits,
+                 out);
+    for (int i = 0; i < kQuantGroup; ++i) out[i] = scale * out[i] + bias;
   }
-}
-
-double dot(const double* w, const float* x, int n) {
-  double sums[4] = {};
-  for (int i = 0; i < n; i += 4) {
-    for (int lane = 0; lane < 4; ++lane)
-      sums[lane] += w[i + lane] * static_cast<double>(x[i + lane]);
-  }
-  return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
 void multiply(const QuantMatrix& matrix, const float* x, int n_rows, float* y) {

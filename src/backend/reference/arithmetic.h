@@ -14,8 +14,18 @@ namespace lily::reference {
 // bits, plus bf16).
 void dequantise_row(const QuantMatrix& matrix, std::int64_t row, double* out);
 
-// The sum of w[i] x[i] over n entries, n a multiple of 4; four partial sums, added in order.
-double dot(const double* w, const float* x, int n);
+// The sum of w[i] x[i] over n entries, n a multiple of 4; four partial sums, added in order. w is
+// float or double.
+template <typename T>
+double dot(const T* w, const float* x, int n) {
+  double sums[4] = {};
+  for (int i = 0; i < n; i += 4) {
+    for (int lane = 0; lane < 4; ++lane) {
+      sums[lane] += static_cast<double>(w[i + lane]) * static_cast<double>(x[i + lane]);
+    }
+  }
+  return sums[0] + sums[1] + sums[2] + sums[3];
+}
 
 // y [n_rows, matrix.rows] = x [n_rows, matrix.cols] W^T.
 void multiply(const QuantMatrix& matrix, const float* x, int n_rows, float* y);

@@ -14,19 +14,14 @@ struct Query {
   std::int64_t row, head, kv_head, position, sequence;
 };
 
-double product(const float* a, const float* b) {
-  double sum = 0.0;
-  for (int i = 0; i < kHeadDim; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
-
 // The attention weights over positions 0 .. the query's own: exp(score - largest) / their sum.
 std::vector<double> softmax_weights(const AttentionArgs& args, const Query& at) {
   std::vector<double> weights(static_cast<std::size_t>(at.position) + 1);
   const float* q = args.q + (at.row * args.n_q_heads + at.head) * kHeadDim;
   for (std::size_t p = 0; p < weights.size(); ++p) {
-    weights[p] = product(
-        q, kv_row(args.kv, at.sequence, static_cast<std::int64_t>(p), at.kv_head, KvPart::kKey));
+    const auto position = static_cast<std::int64_t>(p);
+    const float* k = kv_row(args.kv, at.sequence, position, at.kv_head, KvPart::kKey);
+    weights[p] = dot(q, k, kHeadDim);
   }
   const double largest = *std::max_element(weights.begin(), weights.end());
   double sum = 0.0;
