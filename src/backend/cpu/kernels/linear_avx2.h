@@ -16,6 +16,7 @@
 
 #include "backend/cpu/linear_kernels.h"
 #include "backend/cpu/simd.h"
+#include "spec/layout.h"
 
 namespace lily::cpu::LILY_ISA {
 

@@ -1,8 +1,10 @@
 // Activations packed for the products, and a row of a table taken out of its blocks.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
+#include "backend/cpu/kernels/linear_dots.h"
 #include "backend/cpu/linear_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/bf16.h"

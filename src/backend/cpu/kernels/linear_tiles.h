@@ -2,15 +2,10 @@
 // lanes. The order of the sums is the one of linear_kernels.h.
 #pragma once
 
+#include "backend/cpu/kernels/linear_dots.h"
 #include "backend/cpu/linear_kernels.h"
 #include "backend/cpu/simd.h"
 #include "spec/layout.h"
-
-#if defined(LILY_ISA_AVX2)
-#include "backend/cpu/kernels/linear_avx2.h"
-#else
-#include "backend/cpu/kernels/linear_portable.h"
-#endif
 
 namespace lily::cpu::LILY_ISA {
 
