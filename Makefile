@@ -5,7 +5,7 @@ FUZZ_RUNS ?= 1000000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ fuzz test-full test-tokens test-oracle format tidy clean
+.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ bench fuzz test-full test-tokens test-oracle format tidy clean
 
 all: setup lily
 
@@ -35,6 +35,10 @@ asan tsan clang: setup-dev
 # Every module against libc++, Apple's library. Not linked: Debian's GoogleTest, fmt and simdjson are built on libstdc++.
 libc++: setup-dev
 	cmake --preset clang-libc++ -DLILY_TESTS=OFF && cmake --build --preset clang-libc++ --target modules
+
+# build/release/*_bench: each says at its top what it measures and what it takes.
+bench: setup-test
+	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target benches
 
 fuzz: setup-dev
 	tools/fuzz.sh $(FUZZ_RUNS)

@@ -13,7 +13,7 @@ ARROWS = {
     "backend/cpu": SPEC | {"backend"},
     "model": SPEC | {"backend", "weights"},
     "engine": SPEC | {"model", "text", "weights", "backend"},
-    "cli": SPEC | {"engine", "text"},
+    "cli": SPEC | {"engine", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.
 }
 # Files that reach further than their folder, with the reason.
 FURTHER = {
