@@ -130,6 +130,7 @@ std::size_t Bpe::run_queue(Scratch& scratch, std::size_t n) const {
   }
   for (std::uint64_t key = 0; queue.pop(key);) {
     const auto left = static_cast<std::uint32_t>(key);
+    __builtin_prefetch(&nodes[queue.soon()]);
     if (nodes[left].rank == static_cast<Rank>(key >> 32)) join(scratch, left);  // Else a neighbour has changed since.
   }
   std::size_t left = 0;

@@ -34,6 +34,11 @@ class MergeQueue {
     }
   }
 
+  // The position of a candidate that pop() will give a few steps from now, to fetch its memory ahead.
+  std::uint32_t soon() const {
+    return static_cast<std::uint32_t>(run_.empty() ? 0 : run_[std::min(at_ + 8, run_.size() - 1)]);
+  }
+
   // The next candidate as rank << 32 | position. False: none left.
   bool pop(std::uint64_t& key) {
     if (at_ == run_.size() && late_.empty() && !next_bucket()) return false;

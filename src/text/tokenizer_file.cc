@@ -284,20 +284,23 @@ class MergeReader {
 
   Result<std::vector<Merge>> read(dom::array list) {
     std::vector<Merge> merges;
+    TokenId guess = 0;  // Merges mostly come in the order of what they make, so most lookups can be spared.
     for (const dom::element item : list) {
       const auto parts = parts_of(item);
       if (!parts) return corrupt(where(merges) + ": expected two tokens, as \"a b\" or [\"a\", \"b\"]");
-      Merge merge{};
-      LILY_TRY(merge.left, token(parts->first, where(merges)));
-      LILY_TRY(merge.right, token(parts->second, where(merges)));
-      merge.result = vocab_.find(bytes_);
+      bytes_.clear();
+      const Merge merge{append_token(parts->first), append_token(parts->second), find_near(guess)};
+      if (merge.left == kNoToken || merge.right == kNoToken) {
+        return corrupt(where(merges) + ": " + in_quotes(merge.left == kNoToken ? parts->first : parts->second) +
+                       " is not in the vocabulary");
+      }
       if (merge.result == kNoToken) {
         return corrupt(where(merges) + ": " + in_quotes(parts->first) + " and " + in_quotes(parts->second) +
                        " make a token that is not in the vocabulary");
       }
-      bytes_.clear();
+      guess = merge.result + 1;
       merges.push_back(merge);
-      if (merges.size() > MergeTable::kMaxMerges) return corrupt("model.merges: more than " + std::to_string(MergeTable::kMaxMerges));
+      if (merges.size() > MergeTable::kMaxMerges) return corrupt(where(merges) + ": too many merges");
     }
     return merges;
   }
@@ -324,14 +327,15 @@ class MergeReader {
     return parts;
   }
 
-  // The token's id; its bytes are appended to bytes_.
-  Result<TokenId> token(std::string_view text, const std::string& place) {
+  // The token's id, or kNoToken; its bytes are appended to bytes_.
+  TokenId append_token(std::string_view text) {
     const std::size_t begin = bytes_.size();
-    if (alphabet_.append(text, bytes_)) {
-      const TokenId id = vocab_.find(std::string_view(bytes_).substr(begin));
-      if (id != kNoToken) return id;
-    }
-    return corrupt(place + ": " + in_quotes(text) + " is not in the vocabulary");
+    if (!alphabet_.append(text, bytes_)) return kNoToken;
+    return vocab_.find(std::string_view(bytes_).substr(begin));
+  }
+
+  TokenId find_near(TokenId guess) const {
+    return vocab_.bytes(guess) == bytes_ ? guess : vocab_.find(bytes_);
   }
 
   const Vocab& vocab_;
