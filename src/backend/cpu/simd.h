@@ -40,7 +40,7 @@ LILY_INLINE void store_n(float* p, F16 x, int n) {
   for (int i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
-// e^x within 1 ulp; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r, e^r = 1 + r + r^2 P(r).
+// e^x within 1.1 ulp; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r, e^r = 1 + r + r^2 P(r).
 LILY_INLINE F16 exp(F16 x) {
   const F16 shift = broadcast(0x1.8p23f);
   x = min(broadcast(89.0f), max(broadcast(-104.0f), x));
