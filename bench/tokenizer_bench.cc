@@ -1,6 +1,8 @@
-// Tokenizer speed on one core: MB/s of processor time, encoding and decoding text of several kinds; and load time.
+// Tokenizer speed on one core: MB/s of processor time, encoding and decoding text of several kinds;
+// and load time.
 //   tokenizer_bench [TOKENIZER_JSON] [TEXT_FILE...]
-// Each line: kind, bytes, tokens, minimum/median/maximum MB/s over the runs. First run excluded: it fills caches.
+// Each line: kind, bytes, tokens, minimum/median/maximum MB/s over the runs. First run excluded: it
+// fills caches.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -19,7 +21,9 @@ constexpr std::size_t kMegabyte = 1'000'000;
 constexpr int kRuns = 7;
 
 // Processor time of this process, so that busy neighbours blur the figures less.
-double now_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+double now_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
 std::string repeated(std::string_view text) {
   std::string out;
@@ -35,13 +39,17 @@ std::string drawn(const std::vector<std::string>& choices, unsigned seed) {
   return out;
 }
 
-// Sentences of words drawn by a steep law, as in prose; one word in forty is made up and so no token.
+// Sentences of words drawn by a steep law, as in prose; one word in forty is made up and so no
+// token.
 std::string english() {
   const std::vector<std::string> words = {
-      "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "was", "on", "with", "as", "they", "river",
-      "morning", "because", "something", "government", "understand", "mountain", "between", "question", "remember",
-      "although", "language", "children", "important", "different", "interesting", "development", "Shakespeare",
-      "quietly", "photograph", "whisper", "lighthouse", "considerable", "neighbour", "don't", "it's", "Lisbon"};
+      "the",         "of",           "and",         "to",       "in",         "a",
+      "is",          "that",         "for",         "it",       "was",        "on",
+      "with",        "as",           "they",        "river",    "morning",    "because",
+      "something",   "government",   "understand",  "mountain", "between",    "question",
+      "remember",    "although",     "language",    "children", "important",  "different",
+      "interesting", "development",  "Shakespeare", "quietly",  "photograph", "whisper",
+      "lighthouse",  "considerable", "neighbour",   "don't",    "it's",       "Lisbon"};
   std::mt19937 random(1);
   std::string out;
   for (int n = 1; out.size() < kMegabyte; ++n) {
@@ -58,18 +66,27 @@ std::string english() {
 
 std::string code() {
   const std::vector<std::string> lines = {
-      "    for (std::size_t i = 0; i < values.size(); ++i) {\n", "        total += weights[i] * values[i];\n", "    }\n",
-      "    if (result != kSuccess) return make_error(result, \"cannot open file\");\n", "\n", "}  // namespace storage\n",
-      "def parse_header(self, stream, *, limit=4096):\n", "        self._buffer = bytearray(limit)\n",
-      "  const response = await fetch(`/api/v2/users/${userId}`, { method: 'POST' });\n", "#include <unordered_map>\n",
-      "SELECT id, created_at FROM orders WHERE status = 'open' AND total > 1000;\n", "    return x ** 2 + y ** 2\n"};
+      "    for (std::size_t i = 0; i < values.size(); ++i) {\n",
+      "        total += weights[i] * values[i];\n",
+      "    }\n",
+      "    if (result != kSuccess) return make_error(result, \"cannot open file\");\n",
+      "\n",
+      "}  // namespace storage\n",
+      "def parse_header(self, stream, *, limit=4096):\n",
+      "        self._buffer = bytearray(limit)\n",
+      "  const response = await fetch(`/api/v2/users/${userId}`, { method: 'POST' });\n",
+      "#include <unordered_map>\n",
+      "SELECT id, created_at FROM orders WHERE status = 'open' AND total > 1000;\n",
+      "    return x ** 2 + y ** 2\n"};
   return drawn(lines, 2);
 }
 
 std::string chinese() {
-  const std::vector<std::string> clauses = {
-      "今天天气很好", "我们一起去公园散步", "人工智能正在改变世界", "他说他明天要去北京开会", "这个问题需要认真研究",
-      "中国的经济发展速度", "孩子们在院子里玩耍", "请把文件发送到我的邮箱", "历史上有许多著名的诗人", "科学家发现了一种新的材料"};
+  const std::vector<std::string> clauses = {"今天天气很好",           "我们一起去公园散步",
+                                            "人工智能正在改变世界",   "他说他明天要去北京开会",
+                                            "这个问题需要认真研究",   "中国的经济发展速度",
+                                            "孩子们在院子里玩耍",     "请把文件发送到我的邮箱",
+                                            "历史上有许多著名的诗人", "科学家发现了一种新的材料"};
   std::mt19937 random(3);
   std::string out;
   while (out.size() < kMegabyte) {
@@ -104,8 +121,8 @@ std::vector<std::string> ascii_letters() {
 void report(const char* kind, std::size_t bytes, std::size_t tokens, std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   const auto rate = [bytes](double s) { return static_cast<double>(bytes) / s / 1e6; };
-  std::printf("%-26s %9zu bytes %8zu tokens   %7.1f %7.1f %7.1f MB/s\n", kind, bytes, tokens, rate(seconds.back()),
-              rate(seconds[seconds.size() / 2]), rate(seconds.front()));
+  std::printf("%-26s %9zu bytes %8zu tokens   %7.1f %7.1f %7.1f MB/s\n", kind, bytes, tokens,
+              rate(seconds.back()), rate(seconds[seconds.size() / 2]), rate(seconds.front()));
 }
 
 void measure(const Tokenizer& tokenizer, const char* kind, const std::string& text) {
@@ -153,7 +170,8 @@ int run(int argc, char** argv) {
   measure(tokenizer, "control-token beginnings", repeated("<|im_<|"));
   measure_decoding(tokenizer, english());
   for (int i = 2; i < argc; ++i) {
-    if (const auto text = read_file(argv[i], std::size_t{1} << 30)) measure(tokenizer, argv[i], *text);
+    if (const auto text = read_file(argv[i], std::size_t{1} << 30))
+      measure(tokenizer, argv[i], *text);
   }
   return 0;
 }
@@ -161,4 +179,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace lily
 
-int main(int argc, char** argv) { return lily::run(argc, argv); }
+int main(int argc, char** argv) {
+  return lily::run(argc, argv);
+}

@@ -1,4 +1,5 @@
-// The added tokens (control tokens and their kin): found in raw text before anything else happens to it.
+// The added tokens (control tokens and their kin): found in raw text before anything else happens
+// to it.
 #pragma once
 
 #include <bitset>
@@ -26,7 +27,8 @@ class AddedTokens {
   AddedTokens() = default;
   explicit AddedTokens(std::vector<AddedToken> tokens);  // Spellings and ids are distinct.
 
-  // The leftmost spelling that lies whole in [begin, end) of the text, the longest of those that start there.
+  // The leftmost spelling that lies whole in [begin, end) of the text, the longest of those that
+  // start there.
   Match find(std::string_view text, std::size_t begin, std::size_t end) const;
   const AddedToken* by_spelling(std::string_view spelling) const;
   const AddedToken* by_id(TokenId id) const;

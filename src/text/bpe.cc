@@ -1,4 +1,5 @@
-// The two ways to merge: scanning for the lowest rank in a short piece, a queue of candidates over a long one.
+// The two ways to merge: scanning for the lowest rank in a short piece, a queue of candidates over
+// a long one.
 #include "text/bpe.h"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ constexpr std::size_t kScanTokens = 64;  // Up to here a scan per merge beats th
 
 }  // namespace
 
-Result<Bpe> Bpe::build(const Vocab& vocab, const std::array<TokenId, 256>& byte_ids, std::span<const Merge> merges,
-                       bool fuse_chars) {
+Result<Bpe> Bpe::build(const Vocab& vocab, const std::array<TokenId, 256>& byte_ids,
+                       std::span<const Merge> merges, bool fuse_chars) {
   Bpe bpe;
   LILY_TRY(bpe.merges_, MergeTable::build(byte_ids, merges));
   if (fuse_chars) bpe.fused_ = FusedChars(vocab, bpe.merges_, merges);
@@ -35,7 +36,8 @@ void Bpe::encode(std::string_view piece, Scratch& scratch, std::vector<TokenId>&
   }
 }
 
-void Bpe::encode(std::string_view piece, Way way, Scratch& scratch, std::vector<TokenId>& out) const {
+void Bpe::encode(std::string_view piece, Way way, Scratch& scratch,
+                 std::vector<TokenId>& out) const {
   const std::size_t n_start = start(piece, scratch);
   const std::size_t n = way == Way::kScan ? scan(scratch, n_start) : run_queue(scratch, n_start);
   out.insert(out.end(), scratch.ids.data(), scratch.ids.data() + n);
@@ -66,8 +68,9 @@ std::size_t Bpe::start(std::string_view piece, Scratch& scratch) const {
       ++at;
     }
     if (n > 0) {
-      ranks[n - 1] = single && bytes_join ? merges_.byte_rank(static_cast<unsigned char>(before), byte)
-                                          : merges_.rank(ids[n - 1], id);
+      ranks[n - 1] = single && bytes_join
+                         ? merges_.byte_rank(static_cast<unsigned char>(before), byte)
+                         : merges_.rank(ids[n - 1], id);
     }
     ids[n++] = id;
     before = static_cast<unsigned char>(piece[at - 1]);
@@ -131,10 +134,12 @@ std::size_t Bpe::run_queue(Scratch& scratch, std::size_t n) const {
   for (std::uint64_t key = 0; queue.pop(key);) {
     const auto left = static_cast<std::uint32_t>(key);
     __builtin_prefetch(&nodes[queue.soon()]);
-    if (nodes[left].rank == static_cast<Rank>(key >> 32)) join(scratch, left);  // Else a neighbour has changed since.
+    if (nodes[left].rank == static_cast<Rank>(key >> 32))
+      join(scratch, left);  // Else a neighbour has changed since.
   }
   std::size_t left = 0;
-  for (std::uint32_t i = n > 0 ? 0 : kNoNode; i != kNoNode; i = nodes[i].next) ids[left++] = nodes[i].id;
+  for (std::uint32_t i = n > 0 ? 0 : kNoNode; i != kNoNode; i = nodes[i].next)
+    ids[left++] = nodes[i].id;
   return left;
 }
 

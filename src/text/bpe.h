@@ -1,4 +1,5 @@
-// Byte-pair merging: of all neighbours that a merge joins, the pair of the lowest rank first, the leftmost on a tie.
+// Byte-pair merging: of all neighbours that a merge joins, the pair of the lowest rank first, the
+// leftmost on a tie.
 #pragma once
 
 #include <array>
@@ -17,7 +18,8 @@ namespace lily {
 
 class Bpe {
  public:
-  static constexpr std::size_t kMaxPieceBytes = std::size_t{16} << 20;  // Longer pieces are cut, to bound the scratch.
+  static constexpr std::size_t kMaxPieceBytes =
+      std::size_t{16} << 20;  // Longer pieces are cut, to bound the scratch.
 
   // fuse_chars: start from whole characters where that is known to change nothing (off: for tests).
   // Errors: MergeTable::build's.
@@ -28,11 +30,13 @@ class Bpe {
   struct Scratch {
     struct Node {
       TokenId id;
-      MergeTable::Rank rank;          // Of the pair that starts here; kNoRank: no merge joins it, or the node is gone.
+      MergeTable::Rank
+          rank;  // Of the pair that starts here; kNoRank: no merge joins it, or the node is gone.
       std::uint32_t previous, next;  // Neighbours still there.
     };
-    std::vector<TokenId> ids;               // The piece's tokens ...
-    std::vector<MergeTable::Rank> ranks;    // ... and the rank of the pair that starts at each; kNoRank for the last.
+    std::vector<TokenId> ids;  // The piece's tokens ...
+    std::vector<MergeTable::Rank>
+        ranks;  // ... and the rank of the pair that starts at each; kNoRank for the last.
     std::vector<Node> nodes;
     MergeQueue queue;
   };

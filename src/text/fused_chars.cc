@@ -11,7 +11,9 @@ namespace {
 
 using Rank = MergeTable::Rank;
 
-bool is_continuation(char byte) { return (byte & 0xC0) == 0x80; }
+bool is_continuation(char byte) {
+  return (byte & 0xC0) == 0x80;
+}
 
 // Starts where a character does and stops inside it: "\xE4\xBD".
 bool is_beginning(std::string_view bytes) {
@@ -20,7 +22,9 @@ bool is_beginning(std::string_view bytes) {
   return bytes.size() < size;
 }
 
-bool is_ending(std::string_view bytes) { return std::all_of(bytes.begin(), bytes.end(), is_continuation); }
+bool is_ending(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), is_continuation);
+}
 
 // The highest rank used when the character's bytes merge to one token; kNoRank if they do not.
 Rank rank_of_char(const MergeTable& table, std::string_view bytes) {
@@ -68,7 +72,8 @@ FusedChars::FusedChars(const Vocab& vocab, const MergeTable& table, std::span<co
     const Utf8Char c = decode_utf8(bytes);
     if (c.size != bytes.size() || ends_joined_[static_cast<unsigned char>(bytes.back())]) continue;
     const Rank rank = rank_of_char(table, bytes);
-    if (rank != MergeTable::kNoRank && rank < first_use[static_cast<std::size_t>(id)]) add(c.code_point, id);
+    if (rank != MergeTable::kNoRank && rank < first_use[static_cast<std::size_t>(id)])
+      add(c.code_point, id);
   }
 }
 

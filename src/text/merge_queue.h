@@ -9,8 +9,8 @@
 
 namespace lily {
 
-// Far ranks wait unsorted in buckets; only the bucket at hand is put in order. A single heap would be several times
-// slower on a megabyte without a break, because each step would miss the cache.
+// Far ranks wait unsorted in buckets; only the bucket at hand is put in order. A single heap would
+// be several times slower on a megabyte without a break, because each step would miss the cache.
 class MergeQueue {
  public:
   // Empties the queue; n is about how many candidates come.
@@ -34,7 +34,8 @@ class MergeQueue {
     }
   }
 
-  // The position of a candidate that pop() will give a few steps from now, to fetch its memory ahead.
+  // The position of a candidate that pop() will give a few steps from now, to fetch its memory
+  // ahead.
   std::uint32_t soon() const {
     return static_cast<std::uint32_t>(run_.empty() ? 0 : run_[std::min(at_ + 8, run_.size() - 1)]);
   }
@@ -78,7 +79,8 @@ class MergeQueue {
   std::vector<std::vector<std::uint64_t>> buckets_;  // Those above current_.
   std::vector<std::uint64_t> run_;                   // Sorted; the part from at_ on is left.
   std::size_t at_ = 0;
-  std::vector<std::uint64_t> late_;  // A heap: candidates that came when their bucket was already at hand or past.
+  std::vector<std::uint64_t>
+      late_;  // A heap: candidates that came when their bucket was already at hand or past.
 };
 
 }  // namespace lily

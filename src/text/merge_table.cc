@@ -6,10 +6,12 @@
 
 namespace lily {
 
-Result<MergeTable> MergeTable::build(const std::array<TokenId, 256>& byte_ids, std::span<const Merge> merges) {
+Result<MergeTable> MergeTable::build(const std::array<TokenId, 256>& byte_ids,
+                                     std::span<const Merge> merges) {
   if (merges.size() > kMaxMerges) {
-    return Error{ErrorCode::kTooLarge, std::to_string(merges.size()) + " merges, expected at most " +
-                                           std::to_string(kMaxMerges)};
+    return Error{
+        ErrorCode::kTooLarge,
+        std::to_string(merges.size()) + " merges, expected at most " + std::to_string(kMaxMerges)};
   }
   MergeTable table;
   table.byte_ids_ = byte_ids;
@@ -21,8 +23,8 @@ Result<MergeTable> MergeTable::build(const std::array<TokenId, 256>& byte_ids, s
     const std::uint64_t wanted = key(merge.left, merge.right);
     std::uint64_t& slot = table.slots_[table.slot_of(wanted)];
     if (slot != kEmpty) {
-      return Error{ErrorCode::kCorrupt, "merge " + std::to_string(table.results_.size()) + " repeats merge " +
-                                            std::to_string(slot & kRankMask)};
+      return Error{ErrorCode::kCorrupt, "merge " + std::to_string(table.results_.size()) +
+                                            " repeats merge " + std::to_string(slot & kRankMask)};
     }
     slot = wanted << 24 | table.results_.size();
     table.results_.push_back(merge.result);

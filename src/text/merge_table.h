@@ -24,13 +24,15 @@ class MergeTable {
 
   // byte_ids: the token of each byte; merges in rank order, ids below kMaxTokenIds.
   // kCorrupt: a pair occurs twice; kTooLarge: more than kMaxMerges.
-  static Result<MergeTable> build(const std::array<TokenId, 256>& byte_ids, std::span<const Merge> merges);
+  static Result<MergeTable> build(const std::array<TokenId, 256>& byte_ids,
+                                  std::span<const Merge> merges);
 
   Rank rank(TokenId left, TokenId right) const {
     const std::uint64_t slot = slots_[slot_of(key(left, right))];
     return slot == kEmpty ? kNoRank : static_cast<Rank>(slot & kRankMask);
   }
-  Rank byte_rank(unsigned char left, unsigned char right) const {  // rank(byte_ids[left], byte_ids[right])
+  Rank byte_rank(unsigned char left,
+                 unsigned char right) const {  // rank(byte_ids[left], byte_ids[right])
     return byte_ranks_[std::size_t{left} * 256 + right];
   }
   TokenId byte_id(unsigned char byte) const { return byte_ids_[byte]; }
@@ -51,10 +53,12 @@ class MergeTable {
   }
 
   std::array<TokenId, 256> byte_ids_{};
-  std::vector<std::uint64_t> slots_;  // left << 44 | right << 24 | rank, linear probing, at most half full
-  std::vector<Rank> byte_ranks_;      // [256, 256]: most lookups of a piece are its first ones, on bytes.
-  std::vector<TokenId> results_;      // By rank.
-  int shift_ = 0;                     // 64 - log2(slots)
+  std::vector<std::uint64_t>
+      slots_;  // left << 44 | right << 24 | rank, linear probing, at most half full
+  std::vector<Rank>
+      byte_ranks_;  // [256, 256]: most lookups of a piece are its first ones, on bytes.
+  std::vector<TokenId> results_;  // By rank.
+  int shift_ = 0;                 // 64 - log2(slots)
 };
 
 }  // namespace lily

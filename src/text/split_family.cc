@@ -1,4 +1,5 @@
-// The family's split pattern as a scanner; one function per alternative, tried in the pattern's order:
+// The family's split pattern as a scanner; one function per alternative, tried in the pattern's
+// order:
 //   (?i:'s|'t|'re|'ve|'m|'ll|'d)   [^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+   \p{N}
 //   ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*   \s*[\r\n]+   \s+(?!\S)   \s+
 // A regular expression engine gives the same pieces (the tests compare them), several times slower.
@@ -19,13 +20,15 @@ class Scanner {
 
   std::size_t piece_end(std::size_t at) const {
     if (text_[at] == '\'') {
-      if (const std::size_t size = contraction(text_.substr(at + 1)); size > 0) return at + 1 + size;
+      if (const std::size_t size = contraction(text_.substr(at + 1)); size > 0)
+        return at + 1 + size;
     }
     const Scanned first = scan(at);
     const std::size_t next = at + first.size;
     if (is_word(first.char_class)) return word_end(next);
     if (first.char_class == CharClass::kNumber) return next;
-    if (first.char_class != CharClass::kNewline && next < text_.size() && is_word(scan(next).char_class)) {
+    if (first.char_class != CharClass::kNewline && next < text_.size() &&
+        is_word(scan(next).char_class)) {
       return word_end(next);
     }
     if (first.char_class == CharClass::kOther) return symbols_end(next);
@@ -38,7 +41,8 @@ class Scanner {
  private:
   static bool is_word(CharClass c) { return c == CharClass::kLetter || c == CharClass::kMark; }
 
-  // What follows the apostrophe of 's 't 're 've 'm 'll 'd, any case; U+017F is a long s. 0: none of them.
+  // What follows the apostrophe of 's 't 're 've 'm 'll 'd, any case; U+017F is a long s. 0: none
+  // of them.
   static std::size_t contraction(std::string_view rest) {
     const auto lower = [rest](std::size_t i) { return i < rest.size() ? rest[i] | 0x20 : 0; };
     const int first = lower(0);
@@ -72,8 +76,8 @@ class Scanner {
     return at;
   }
 
-  // White space: up to its last newline if it has one; else all but the last character, which goes to what follows;
-  // all of it at the end of the text, or when it is one character.
+  // White space: up to its last newline if it has one; else all but the last character, which goes
+  // to what follows; all of it at the end of the text, or when it is one character.
   std::size_t space_end(const std::size_t begin) const {
     std::size_t after_newline = 0, last = begin, at = begin;
     while (at < text_.size()) {

@@ -24,7 +24,8 @@ struct FreeStack {
   void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
 };
 
-// The pattern with \s and \S as Unicode's White_Space. \S inside brackets cannot be written so and stays.
+// The pattern with \s and \S as Unicode's White_Space. \S inside brackets cannot be written so and
+// stays.
 std::string with_unicode_space(std::string_view pattern) {
   constexpr std::string_view kSpace = R"(\p{Z}\x09-\x0d\x85)";
   std::string out;
@@ -59,13 +60,15 @@ struct Matcher {
     pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
   }
 
-  // The next match from `at` on that is not empty, as {begin, end}; begin == text.size(): there is none.
+  // The next match from `at` on that is not empty, as {begin, end}; begin == text.size(): there is
+  // none.
   std::array<std::size_t, 2> next(std::string_view text, std::size_t at) const {
     const int n = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
                               PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data.get(), context.get());
     if (n < 0) return {text.size(), text.size()};
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
-    if (range[0] < at || range[1] <= range[0]) return {text.size(), text.size()};  // \K can do that.
+    if (range[0] < at || range[1] <= range[0])
+      return {text.size(), text.size()};  // \K can do that.
     return {range[0], range[1]};
   }
 
@@ -80,21 +83,25 @@ struct Matcher {
 Result<RegexSplitter> RegexSplitter::compile(std::string_view pattern) {
   if (pattern.size() > kMaxPatternBytes) {
     return Error{ErrorCode::kCorrupt, "split pattern of " + std::to_string(pattern.size()) +
-                                          " bytes, expected at most " + std::to_string(kMaxPatternBytes)};
+                                          " bytes, expected at most " +
+                                          std::to_string(kMaxPatternBytes)};
   }
   const std::string portable = with_unicode_space(pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(portable.data()), portable.size(),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(portable.data()), portable.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
   if (code == nullptr) {
     std::array<unsigned char, 256> text{};
     pcre2_get_error_message(error, text.data(), text.size());
-    return Error{ErrorCode::kCorrupt, "split pattern '" + portable + "' at byte " + std::to_string(offset) +
-                                          ": " + reinterpret_cast<const char*>(text.data())};
+    return Error{ErrorCode::kCorrupt, "split pattern '" + portable + "' at byte " +
+                                          std::to_string(offset) + ": " +
+                                          reinterpret_cast<const char*>(text.data())};
   }
   const std::shared_ptr<const void> owner(code, [](pcre2_code* c) { pcre2_code_free(c); });
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // Without it (a system that forbids it) matching is only slower.
+  pcre2_jit_compile(
+      code, PCRE2_JIT_COMPLETE);  // Without it (a system that forbids it) matching is only slower.
   return RegexSplitter(owner);
 }
 

@@ -1,4 +1,5 @@
-// Decoding an answer token by token: only complete characters leave, and joined they are what Tokenizer::decode gives.
+// Decoding an answer token by token: only complete characters leave, and joined they are what
+// Tokenizer::decode gives.
 #pragma once
 
 #include <string>
@@ -14,8 +15,10 @@ class StreamDecoder {
   explicit StreamDecoder(Tokenizer tokenizer, DecodeOptions options = {})
       : tokenizer_(std::move(tokenizer)), options_(options) {}
 
-  std::string push(TokenId id);  // The characters that this token completes; often one token's text, sometimes nothing.
-  std::string finish();          // U+FFFD if a character is unfinished, else nothing; ready for another stream.
+  std::string push(TokenId id);  // The characters that this token completes; often one token's
+                                 // text, sometimes nothing.
+  std::string
+  finish();  // U+FFFD if a character is unfinished, else nothing; ready for another stream.
 
  private:
   Tokenizer tokenizer_;

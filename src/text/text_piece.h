@@ -7,7 +7,8 @@ namespace lily {
 
 struct TextPiece {
   std::string_view text;
-  bool trusted;  // true: written by the template, "<|im_end|>" is the control token; false: a user's, it is plain text.
+  bool trusted;  // true: written by the template, "<|im_end|>" is the control token; false: a
+                 // user's, it is plain text.
 };
 
 }  // namespace lily

@@ -1,4 +1,5 @@
-// The tokenizer's tables and the walk through a text: sections between added tokens, pieces of a section, tokens of a piece.
+// The tokenizer's tables and the walk through a text: sections between added tokens, pieces of a
+// section, tokens of a piece.
 #include "text/tokenizer.h"
 
 #include <algorithm>
@@ -17,9 +18,11 @@ namespace {
 
 constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;
-constexpr std::size_t kMaxSectionBytes = std::size_t{1} << 31;  // Offsets into a section are 32 bits.
+constexpr std::size_t kMaxSectionBytes = std::size_t{1}
+                                         << 31;  // Offsets into a section are 32 bits.
 
-// What merging makes of a token's own bytes: itself, or several tokens that no merge joins (201 of the family's).
+// What merging makes of a token's own bytes: itself, or several tokens that no merge joins (201 of
+// the family's).
 enum class Whole : std::uint8_t { kUnknown, kYes, kNo };
 
 struct Range {
@@ -35,8 +38,9 @@ struct Tokenizer::Tables {
   std::optional<RegexSplitter> regex;  // None: the family's pattern.
   bool ignore_merges = false;
   TokenId n_ids = 0, vocab_size = 0;
-  // Filled while encoding. Every thread finds the same answer, so the order of writes does not matter.
-  std::unique_ptr<std::atomic<Whole>[]> whole;
+  // Filled while encoding. Every thread finds the same answer, so the order of writes does not
+  // matter.
+  std::unique_ptr<std::atomic<Whole>[]> wholes;  // By token.
 
   class Encoding;
 };
@@ -46,7 +50,8 @@ class Tokenizer::Tables::Encoding {
  public:
   explicit Encoding(const Tables& tables) : tables_(tables) {}
 
-  // The text with added tokens recognised where they lie in one of the ranges, which ascend and do not touch.
+  // The text with added tokens recognised where they lie in one of the ranges, which ascend and do
+  // not touch.
   std::vector<TokenId> run(std::string_view text, std::span<const Range> trusted) {
     ids_.reserve(text.size() / 4 + 16);
     std::size_t done = 0;
@@ -106,7 +111,7 @@ class Tokenizer::Tables::Encoding {
     const TokenId id = tables_.vocab.find(text);
     if (id == kNoToken) return tables_.bpe.encode(text, scratch_, ids_);
     if (tables_.ignore_merges) return ids_.push_back(id);
-    std::atomic<Whole>& whole = tables_.whole[static_cast<std::size_t>(id)];
+    std::atomic<Whole>& whole = tables_.wholes[static_cast<std::size_t>(id)];
     const Whole known = whole.load(std::memory_order_relaxed);
     if (known == Whole::kYes) return ids_.push_back(id);
     const std::size_t before = ids_.size();
@@ -136,8 +141,10 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, std::string_
   LILY_TRY(TokenizerFile file, parse_tokenizer(tokenizer_json, config_json));
   auto tables = std::make_shared<Tables>();
   if (file.split_pattern.find("\\p{M}") == std::string::npos) {
-    log_warning("tokenizer.json: the split pattern lacks \\p{M}, as the older Qwen one did; text with combining marks "
-                "gives other tokens than the model was trained on");
+    log_warning(
+        "tokenizer.json: the split pattern lacks \\p{M}, as the older Qwen one did; text with "
+        "combining marks "
+        "gives other tokens than the model was trained on");
   }
   if (file.split_pattern != kFamilyPattern) {
     LILY_TRY(tables->regex, RegexSplitter::compile(file.split_pattern));
@@ -148,8 +155,10 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, std::string_
   tables->ignore_merges = file.ignore_merges;
   tables->n_ids = tables->vocab.n_ids();
   tables->vocab_size = tables->vocab.n_tokens() + static_cast<TokenId>(tables->added.all().size());
-  for (const AddedToken& token : tables->added.all()) tables->n_ids = std::max(tables->n_ids, token.id + 1);
-  tables->whole = std::make_unique<std::atomic<Whole>[]>(static_cast<std::size_t>(tables->vocab.n_ids()));
+  for (const AddedToken& token : tables->added.all())
+    tables->n_ids = std::max(tables->n_ids, token.id + 1);
+  tables->wholes =
+      std::make_unique<std::atomic<Whole>[]>(static_cast<std::size_t>(tables->vocab.n_ids()));
   return Tokenizer(std::move(tables));
 }
 
@@ -196,7 +205,9 @@ std::string_view Tokenizer::token_bytes(TokenId id) const {
   return added != nullptr ? std::string_view(added->spelling) : std::string_view();
 }
 
-std::string Tokenizer::token_text(TokenId id) const { return repair_utf8(token_bytes(id)); }
+std::string Tokenizer::token_text(TokenId id) const {
+  return repair_utf8(token_bytes(id));
+}
 
 std::optional<TokenId> Tokenizer::id_of(std::string_view spelling) const {
   const AddedToken* added = tables_->added.by_spelling(spelling);
@@ -204,14 +215,20 @@ std::optional<TokenId> Tokenizer::id_of(std::string_view spelling) const {
   return added->id;
 }
 
-bool Tokenizer::is_added(TokenId id) const { return tables_->added.by_id(id) != nullptr; }
+bool Tokenizer::is_added(TokenId id) const {
+  return tables_->added.by_id(id) != nullptr;
+}
 
 bool Tokenizer::is_special(TokenId id) const {
   const AddedToken* added = tables_->added.by_id(id);
   return added != nullptr && added->special;
 }
 
-TokenId Tokenizer::vocab_size() const { return tables_->vocab_size; }
-TokenId Tokenizer::n_ids() const { return tables_->n_ids; }
+TokenId Tokenizer::vocab_size() const {
+  return tables_->vocab_size;
+}
+TokenId Tokenizer::n_ids() const {
+  return tables_->n_ids;
+}
 
 }  // namespace lily

@@ -18,34 +18,49 @@ namespace dom = simdjson::dom;
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxAddedTokens = 65536;
 
-Error corrupt(std::string message) { return Error{ErrorCode::kCorrupt, std::move(message)}; }
-Error unsupported(std::string message) { return Error{ErrorCode::kUnsupported, std::move(message)}; }
+Error corrupt(std::string message) {
+  return Error{ErrorCode::kCorrupt, std::move(message)};
+}
+Error unsupported(std::string message) {
+  return Error{ErrorCode::kUnsupported, std::move(message)};
+}
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 80;
-  return std::string("'").append(repair_utf8(text.substr(0, kShown))).append(text.size() > kShown ? "...'" : "'");
+  return std::string("'")
+      .append(repair_utf8(text.substr(0, kShown)))
+      .append(text.size() > kShown ? "...'" : "'");
 }
 
 // --- JSON access; `where` is the path for messages, "model.vocab" ---
 
-Result<dom::element> parse_json(dom::parser& parser, std::string_view json, const std::string& where) {
+Result<dom::element> parse_json(dom::parser& parser, std::string_view json,
+                                const std::string& where) {
   if (parser.allocate(std::max<std::size_t>(json.size(), 64), kMaxDepth) != simdjson::SUCCESS) {
-    return Error{ErrorCode::kNoMemory, where + ": no memory for " + std::to_string(json.size()) + " bytes of JSON"};
+    return Error{ErrorCode::kNoMemory,
+                 where + ": no memory for " + std::to_string(json.size()) + " bytes of JSON"};
   }
   dom::element root;
   const simdjson::error_code error = parser.parse(json.data(), json.size()).get(root);
-  if (error != simdjson::SUCCESS) return corrupt(where + ": not JSON: " + simdjson::error_message(error));
+  if (error != simdjson::SUCCESS)
+    return corrupt(where + ": not JSON: " + simdjson::error_message(error));
   return root;
 }
 
 const char* type_name(dom::element_type type) {
   switch (type) {
-    case dom::element_type::ARRAY: return "an array";
-    case dom::element_type::OBJECT: return "an object";
-    case dom::element_type::STRING: return "a string";
-    case dom::element_type::BOOL: return "a boolean";
-    case dom::element_type::NULL_VALUE: return "null";
-    default: return "a number";
+    case dom::element_type::ARRAY:
+      return "an array";
+    case dom::element_type::OBJECT:
+      return "an object";
+    case dom::element_type::STRING:
+      return "a string";
+    case dom::element_type::BOOL:
+      return "a boolean";
+    case dom::element_type::NULL_VALUE:
+      return "null";
+    default:
+      return "a number";
   }
 }
 
@@ -61,35 +76,40 @@ Result<T> value_as(dom::element element, const std::string& where, const char* e
 // The member, or nothing when it is absent or null.
 std::optional<dom::element> member(dom::object object, std::string_view name) {
   dom::element element;
-  if (object.at_key(name).get(element) != simdjson::SUCCESS || element.is_null()) return std::nullopt;
+  if (object.at_key(name).get(element) != simdjson::SUCCESS || element.is_null())
+    return std::nullopt;
   return element;
 }
 
 template <typename T>
-Result<T> required(dom::object object, std::string_view name, const std::string& where, const char* expected) {
+Result<T> required(dom::object object, std::string_view name, const std::string& where,
+                   const char* expected) {
   const auto element = member(object, name);
   const std::string path = where.empty() ? std::string(name) : where + "." + std::string(name);
   if (!element) return corrupt(path + ": missing, expected " + expected);
   return value_as<T>(*element, path, expected);
 }
 
-Result<bool> flag(dom::object object, std::string_view name, const std::string& where, bool otherwise) {
+Result<bool> flag(dom::object object, std::string_view name, const std::string& where,
+                  bool otherwise) {
   const auto element = member(object, name);
   if (!element) return otherwise;
   return value_as<bool>(*element, where + "." + std::string(name), "a boolean");
 }
 
-Result<void> refuse_flag(dom::object object, std::string_view name, const std::string& where, bool refused,
-                         bool otherwise) {
+Result<void> refuse_flag(dom::object object, std::string_view name, const std::string& where,
+                         bool refused, bool otherwise) {
   LILY_TRY(const bool value, flag(object, name, where, otherwise));
   if (value != refused) return {};
-  return unsupported(where + "." + std::string(name) + (refused ? ": true" : ": false") + " is not supported");
+  return unsupported(where + "." + std::string(name) + (refused ? ": true" : ": false") +
+                     " is not supported");
 }
 
 Result<TokenId> token_id(dom::element element, const std::string& where) {
   LILY_TRY(const auto id, value_as<std::int64_t>(element, where, "a token id"));
   if (id < 0 || id >= kMaxTokenIds) {
-    return corrupt(where + ": id " + std::to_string(id) + ", expected 0 to " + std::to_string(kMaxTokenIds - 1));
+    return corrupt(where + ": id " + std::to_string(id) + ", expected 0 to " +
+                   std::to_string(kMaxTokenIds - 1));
   }
   return static_cast<TokenId>(id);
 }
@@ -97,7 +117,8 @@ Result<TokenId> token_id(dom::element element, const std::string& where) {
 Result<void> expect_type(dom::object object, const std::string& where, std::string_view expected) {
   LILY_TRY(const auto type, required<std::string_view>(object, "type", where, "a string"));
   if (type == expected) return {};
-  return unsupported(where + ": type " + in_quotes(type) + " is not supported, expected '" + std::string(expected) + "'");
+  return unsupported(where + ": type " + in_quotes(type) + " is not supported, expected '" +
+                     std::string(expected) + "'");
 }
 
 // --- The alphabet in which byte-level vocabularies are written: a printable character per byte ---
@@ -154,7 +175,8 @@ Result<void> read_added_tokens(dom::object root, std::vector<AddedToken>& added)
     LILY_TRY(const auto id_value, required<dom::element>(object, "id", where, "a token id"));
     LILY_TRY(const TokenId id, token_id(id_value, where + ".id"));
     LILY_TRY(added.emplace_back(), read_added(object, id, where));
-    if (added.size() > kMaxAddedTokens) return corrupt("added_tokens: more than " + std::to_string(kMaxAddedTokens));
+    if (added.size() > kMaxAddedTokens)
+      return corrupt("added_tokens: more than " + std::to_string(kMaxAddedTokens));
   }
   return {};
 }
@@ -167,7 +189,8 @@ Result<void> complete_added_tokens(std::string_view json, std::vector<AddedToken
   LILY_TRY(const auto config, value_as<dom::object>(root, "tokenizer_config.json", "an object"));
   const auto element = member(config, "added_tokens_decoder");
   if (!element) return {};
-  LILY_TRY(const auto decoder, value_as<dom::object>(*element, "added_tokens_decoder", "an object"));
+  LILY_TRY(const auto decoder,
+           value_as<dom::object>(*element, "added_tokens_decoder", "an object"));
   const AddedTokens known(added);
   for (const auto& [key, value] : decoder) {
     const std::string where = "added_tokens_decoder." + in_quotes(key);
@@ -182,19 +205,24 @@ Result<void> complete_added_tokens(std::string_view json, std::vector<AddedToken
     if (listed == nullptr) {
       added.push_back(std::move(token));
     } else if (listed->spelling != token.spelling) {
-      return corrupt(where + ": " + in_quotes(token.spelling) + ", but tokenizer.json has " + in_quotes(listed->spelling));
+      return corrupt(where + ": " + in_quotes(token.spelling) + ", but tokenizer.json has " +
+                     in_quotes(listed->spelling));
     }
-    if (added.size() > kMaxAddedTokens) return corrupt("added tokens: more than " + std::to_string(kMaxAddedTokens));
+    if (added.size() > kMaxAddedTokens)
+      return corrupt("added tokens: more than " + std::to_string(kMaxAddedTokens));
   }
   return {};
 }
 
 Result<void> check_distinct(std::vector<AddedToken> added) {
   const auto by_id = [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; };
-  const auto by_spelling = [](const AddedToken& a, const AddedToken& b) { return a.spelling < b.spelling; };
+  const auto by_spelling = [](const AddedToken& a, const AddedToken& b) {
+    return a.spelling < b.spelling;
+  };
   std::sort(added.begin(), added.end(), by_id);
   for (std::size_t i = 1; i < added.size(); ++i) {
-    if (added[i - 1].id == added[i].id) return corrupt("added tokens: id " + std::to_string(added[i].id) + " occurs twice");
+    if (added[i - 1].id == added[i].id)
+      return corrupt("added tokens: id " + std::to_string(added[i].id) + " occurs twice");
   }
   std::sort(added.begin(), added.end(), by_spelling);
   for (std::size_t i = 1; i < added.size(); ++i) {
@@ -207,21 +235,25 @@ Result<void> check_distinct(std::vector<AddedToken> added) {
 
 // --- Vocabulary and merges ---
 
-// An added token must not be a base token under another id: which id its text gets would be a matter of luck.
-Result<void> check_added_apart(const std::vector<AddedToken>& added, const Vocab& vocab, const ByteAlphabet& alphabet) {
+// An added token must not be a base token under another id: which id its text gets would be a
+// matter of luck.
+Result<void> check_added_apart(const std::vector<AddedToken>& added, const Vocab& vocab,
+                               const ByteAlphabet& alphabet) {
   std::string bytes;
   for (const AddedToken& token : added) {
     bytes.clear();
     if (!alphabet.append(token.spelling, bytes)) continue;
     const TokenId base = vocab.find(bytes);
     if (base == kNoToken) continue;
-    return corrupt("added tokens: " + in_quotes(token.spelling) + ", id " + std::to_string(token.id) +
-                   ", is in the vocabulary as id " + std::to_string(base));
+    return corrupt("added tokens: " + in_quotes(token.spelling) + ", id " +
+                   std::to_string(token.id) + ", is in the vocabulary as id " +
+                   std::to_string(base));
   }
   return {};
 }
 
-// The vocabulary's keys by id, as written. An added token that the vocabulary lists too is left to the added ones.
+// The vocabulary's keys by id, as written. An added token that the vocabulary lists too is left to
+// the added ones.
 Result<std::vector<std::string_view>> keys_by_id(dom::object vocab, const AddedTokens& added) {
   std::vector<std::string_view> keys;
   for (const auto& [key, value] : vocab) {
@@ -235,20 +267,22 @@ Result<std::vector<std::string_view>> keys_by_id(dom::object vocab, const AddedT
     if (key.empty()) return corrupt("model.vocab: empty token, id " + std::to_string(id));
     if (const AddedToken* token = added.by_id(id)) {
       if (token->spelling == key) continue;
-      return corrupt("model.vocab: id " + std::to_string(id) + " is " + in_quotes(key) + " and the added token " +
-                     in_quotes(token->spelling));
+      return corrupt("model.vocab: id " + std::to_string(id) + " is " + in_quotes(key) +
+                     " and the added token " + in_quotes(token->spelling));
     }
     const auto index = static_cast<std::size_t>(id);
     if (index >= keys.size()) keys.resize(index + 1);
     if (!keys[index].empty()) {
-      return corrupt("model.vocab: id " + std::to_string(id) + " is both " + in_quotes(keys[index]) + " and " + in_quotes(key));
+      return corrupt("model.vocab: id " + std::to_string(id) + " is both " +
+                     in_quotes(keys[index]) + " and " + in_quotes(key));
     }
     keys[index] = key;
   }
   return keys;
 }
 
-Result<Vocab> read_vocab(dom::object model, const AddedTokens& added, const ByteAlphabet& alphabet) {
+Result<Vocab> read_vocab(dom::object model, const AddedTokens& added,
+                         const ByteAlphabet& alphabet) {
   LILY_TRY(const auto object, required<dom::object>(model, "vocab", "model", "an object"));
   LILY_TRY(std::vector<std::string_view> keys, keys_by_id(object, added));
   std::string blob;
@@ -273,34 +307,40 @@ Result<std::array<TokenId, 256>> single_bytes(const Vocab& vocab) {
   for (std::size_t byte = 0; byte < ids.size(); ++byte) {
     const char text = static_cast<char>(byte);
     ids[byte] = vocab.find({&text, 1});
-    if (ids[byte] == kNoToken) return corrupt("model.vocab: no token for byte " + std::to_string(byte));
+    if (ids[byte] == kNoToken)
+      return corrupt("model.vocab: no token for byte " + std::to_string(byte));
   }
   return ids;
 }
 
 class MergeReader {
  public:
-  MergeReader(const Vocab& vocab, const ByteAlphabet& alphabet) : vocab_(vocab), alphabet_(alphabet) {}
+  MergeReader(const Vocab& vocab, const ByteAlphabet& alphabet)
+      : vocab_(vocab), alphabet_(alphabet) {}
 
   Result<std::vector<Merge>> read(dom::array list) {
     std::vector<Merge> merges;
-    TokenId guess = 0;  // Merges mostly come in the order of what they make, so most lookups can be spared.
+    TokenId guess =
+        0;  // Merges mostly come in the order of what they make, so most lookups can be spared.
     for (const dom::element item : list) {
       const auto parts = parts_of(item);
-      if (!parts) return corrupt(where(merges) + ": expected two tokens, as \"a b\" or [\"a\", \"b\"]");
+      if (!parts)
+        return corrupt(where(merges) + ": expected two tokens, as \"a b\" or [\"a\", \"b\"]");
       bytes_.clear();
       const Merge merge{append_token(parts->first), append_token(parts->second), find_near(guess)};
       if (merge.left == kNoToken || merge.right == kNoToken) {
-        return corrupt(where(merges) + ": " + in_quotes(merge.left == kNoToken ? parts->first : parts->second) +
+        return corrupt(where(merges) + ": " +
+                       in_quotes(merge.left == kNoToken ? parts->first : parts->second) +
                        " is not in the vocabulary");
       }
       if (merge.result == kNoToken) {
-        return corrupt(where(merges) + ": " + in_quotes(parts->first) + " and " + in_quotes(parts->second) +
-                       " make a token that is not in the vocabulary");
+        return corrupt(where(merges) + ": " + in_quotes(parts->first) + " and " +
+                       in_quotes(parts->second) + " make a token that is not in the vocabulary");
       }
       guess = merge.result + 1;
       merges.push_back(merge);
-      if (merges.size() > MergeTable::kMaxMerges) return corrupt(where(merges) + ": too many merges");
+      if (merges.size() > MergeTable::kMaxMerges)
+        return corrupt(where(merges) + ": too many merges");
     }
     return merges;
   }
@@ -356,10 +396,12 @@ Result<std::string> read_split(dom::object split, const std::string& where) {
   LILY_RETURN_IF_ERROR(refuse_flag(split, "invert", where, true, false));
   LILY_TRY(const auto behavior, required<std::string_view>(split, "behavior", where, "a string"));
   if (behavior != "Isolated") {
-    return unsupported(where + ".behavior: " + in_quotes(behavior) + " is not supported, expected 'Isolated'");
+    return unsupported(where + ".behavior: " + in_quotes(behavior) +
+                       " is not supported, expected 'Isolated'");
   }
   LILY_TRY(const auto pattern, required<dom::object>(split, "pattern", where, "an object"));
-  LILY_TRY(const auto regex, required<std::string_view>(pattern, "Regex", where + ".pattern", "a regular expression"));
+  LILY_TRY(const auto regex, required<std::string_view>(pattern, "Regex", where + ".pattern",
+                                                        "a regular expression"));
   return std::string(regex);
 }
 
@@ -369,10 +411,13 @@ Result<std::string> read_pre_tokenizer(dom::object root) {
   LILY_RETURN_IF_ERROR(expect_type(object, where, "Sequence"));
   LILY_TRY(const auto list, required<dom::array>(object, "pretokenizers", where, "an array"));
   if (list.size() != 2) {
-    return unsupported(where + ": " + std::to_string(list.size()) + " steps, expected Split and ByteLevel");
+    return unsupported(where + ": " + std::to_string(list.size()) +
+                       " steps, expected Split and ByteLevel");
   }
-  LILY_TRY(const auto split, value_as<dom::object>(list.at(0).value_unsafe(), where + "[0]", "an object"));
-  LILY_TRY(const auto bytes, value_as<dom::object>(list.at(1).value_unsafe(), where + "[1]", "an object"));
+  LILY_TRY(const auto split,
+           value_as<dom::object>(list.at(0).value_unsafe(), where + "[0]", "an object"));
+  LILY_TRY(const auto bytes,
+           value_as<dom::object>(list.at(1).value_unsafe(), where + "[1]", "an object"));
   LILY_RETURN_IF_ERROR(check_byte_level(bytes, where + "[1]"));
   return read_split(split, where + "[0]");
 }
@@ -387,7 +432,8 @@ Result<void> check_stages(dom::object root) {
     LILY_RETURN_IF_ERROR(expect_type(object, "post_processor", "ByteLevel"));
   }
   for (const char* name : {"truncation", "padding"}) {
-    if (member(root, name)) return unsupported(std::string(name) + ": not supported, expected null");
+    if (member(root, name))
+      return unsupported(std::string(name) + ": not supported, expected null");
   }
   return {};
 }
@@ -403,15 +449,19 @@ Result<void> check_model(dom::object model) {
   for (const char* name : {"unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
     const auto element = member(model, name);
     if (!element) continue;
-    LILY_TRY(const auto text, value_as<std::string_view>(*element, std::string("model.") + name, "a string"));
-    if (!text.empty()) return unsupported(std::string("model.") + name + ": " + in_quotes(text) + " is not supported");
+    LILY_TRY(const auto text,
+             value_as<std::string_view>(*element, std::string("model.") + name, "a string"));
+    if (!text.empty())
+      return unsupported(std::string("model.") + name + ": " + in_quotes(text) +
+                         " is not supported");
   }
   return {};
 }
 
 }  // namespace
 
-Result<TokenizerFile> parse_tokenizer(std::string_view tokenizer_json, std::string_view config_json) {
+Result<TokenizerFile> parse_tokenizer(std::string_view tokenizer_json,
+                                      std::string_view config_json) {
   dom::parser parser;
   LILY_TRY(const dom::element element, parse_json(parser, tokenizer_json, "tokenizer.json"));
   LILY_TRY(const auto root, value_as<dom::object>(element, "tokenizer.json", "an object"));

@@ -13,7 +13,7 @@ namespace lily {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr int kMaxDecomposition = 18;                        // Code points; canonical ones have at most 4.
+constexpr int kMaxDecomposition = 18;  // Code points; canonical ones have at most 4.
 
 struct LeadByte {
   int size;                // Bytes of the sequence, 0 when the byte cannot start one.
@@ -43,7 +43,9 @@ std::size_t ascii_prefix(std::string_view text) {
   return at;
 }
 
-std::uint8_t class_bits(CharClass char_class) { return static_cast<std::uint8_t>(char_class); }
+std::uint8_t class_bits(CharClass char_class) {
+  return static_cast<std::uint8_t>(char_class);
+}
 
 // NFC of short stretches, with its buffers kept from one to the next.
 class NfcSegment {
@@ -69,9 +71,9 @@ class NfcSegment {
   void decompose(std::uint32_t code_point) {
     utf8proc_int32_t parts[kMaxDecomposition];
     int boundary = 0;
-    const utf8proc_ssize_t n =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts, kMaxDecomposition,
-                                static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), &boundary);
+    const utf8proc_ssize_t n = utf8proc_decompose_char(
+        static_cast<utf8proc_int32_t>(code_point), parts, kMaxDecomposition,
+        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), &boundary);
     if (n <= 0 || n > kMaxDecomposition) {  // Not a character that utf8proc takes apart: leave it.
       points_.push_back(static_cast<utf8proc_int32_t>(code_point));
       return;
@@ -81,7 +83,9 @@ class NfcSegment {
 
   // Canonical order. utf8proc's own is quadratic in the length of a run of marks.
   void order() {
-    const auto mark_class = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
+    const auto mark_class = [](utf8proc_int32_t c) {
+      return utf8proc_get_property(c)->combining_class;
+    };
     for (auto at = points_.begin(); at != points_.end();) {
       at = std::find_if(at, points_.end(), mark_class);
       const auto end = std::find_if_not(at, points_.end(), mark_class);

@@ -1,4 +1,5 @@
-// UTF-8, character classes and NFC, exactly as the reference tokenizer has them (classes of Unicode 16, NFC of Unicode 9).
+// UTF-8, character classes and NFC, exactly as the reference tokenizer has them (classes of Unicode
+// 16, NFC of Unicode 9).
 #pragma once
 
 #include <array>
@@ -17,8 +18,12 @@ struct CharFacts {
   std::uint8_t bits = 0;
 
   CharClass char_class() const { return static_cast<CharClass>(bits & 7); }
-  bool nfc_unsafe() const { return (bits & 8) != 0; }    // NFC may change or move it, or join it to what stands before.
-  bool nfc_younger() const { return (bits & 16) != 0; }  // NFC leaves it alone, although a younger Unicode does not.
+  bool nfc_unsafe() const {
+    return (bits & 8) != 0;
+  }  // NFC may change or move it, or join it to what stands before.
+  bool nfc_younger() const {
+    return (bits & 16) != 0;
+  }  // NFC leaves it alone, although a younger Unicode does not.
 };
 
 // Two-stage table over all code points, built once (about 60 KiB).
@@ -47,7 +52,9 @@ Utf8Char decode_utf8(std::string_view text);
 
 // The same for text known to be valid.
 inline Utf8Char decode_valid_utf8(const char* at) {
-  const auto byte = [at](int i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(at[i])); };
+  const auto byte = [at](int i) {
+    return static_cast<std::uint32_t>(static_cast<unsigned char>(at[i]));
+  };
   const auto low = [byte](int i) { return byte(i) & 0x3F; };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return {lead, 1};
@@ -58,8 +65,8 @@ inline Utf8Char decode_valid_utf8(const char* at) {
 
 void append_utf8(std::uint32_t code_point, std::string& out);
 
-// Turns bytes that arrive in any portions into valid UTF-8: complete characters at once, U+FFFD for each maximal broken
-// sequence (the Unicode standard's rule, and Rust's from_utf8_lossy).
+// Turns bytes that arrive in any portions into valid UTF-8: complete characters at once, U+FFFD for
+// each maximal broken sequence (the Unicode standard's rule, and Rust's from_utf8_lossy).
 class Utf8Repair {
  public:
   void push(std::string_view bytes, std::string& out);
@@ -68,7 +75,7 @@ class Utf8Repair {
  private:
   void start(unsigned char byte, std::string& out);
   std::array<char, 4> held_{};
-  int n_held_ = 0, n_needed_ = 0;               // Bytes of the sequence so far, and in all.
+  int n_held_ = 0, n_needed_ = 0;              // Bytes of the sequence so far, and in all.
   unsigned char next_min_ = 0, next_max_ = 0;  // What the next byte of the sequence may be.
 };
 

@@ -10,7 +10,8 @@ struct CodePointRange {
   std::uint32_t first, last;  // Both included.
 };
 
-extern const std::span<const CodePointRange> kLetterRanges, kMarkRanges, kNumberRanges, kSpaceRanges;
+extern const std::span<const CodePointRange> kLetterRanges, kMarkRanges, kNumberRanges,
+    kSpaceRanges;
 extern const std::span<const CodePointRange> kNfcUnsafeRanges, kNfcYoungerRanges;
 
 }  // namespace lily

@@ -18,7 +18,9 @@ std::uint64_t load(const char* at, std::size_t size) {
 std::uint64_t load_short(std::string_view bytes) {
   const std::size_t n = bytes.size();
   if (n >= 4) return load(bytes.data(), 4) | load(bytes.data() + n - 4, 4) << 32;
-  const auto byte = [bytes](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])); };
+  const auto byte = [bytes](std::size_t i) {
+    return static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i]));
+  };
   return byte(0) | byte(n / 2) << 8 | byte(n - 1) << 16;
 }
 
@@ -43,7 +45,8 @@ std::size_t Vocab::slot_of(std::string_view wanted) const {
   const auto tag = static_cast<std::uint32_t>(h);
   const std::size_t mask = slots_.size() - 1;
   std::size_t i = (h >> 32) & mask;
-  while (slots_[i].id != kNoToken && (slots_[i].tag != tag || bytes(slots_[i].id) != wanted)) i = (i + 1) & mask;
+  while (slots_[i].id != kNoToken && (slots_[i].tag != tag || bytes(slots_[i].id) != wanted))
+    i = (i + 1) & mask;
   return i;
 }
 
@@ -61,8 +64,8 @@ Result<Vocab> Vocab::build(const std::vector<std::string_view>& tokens) {
     if (token.empty()) continue;
     Slot& slot = vocab.slots_[vocab.slot_of(token)];
     if (slot.id != kNoToken) {
-      return Error{ErrorCode::kCorrupt, "ids " + std::to_string(slot.id) + " and " + std::to_string(id) +
-                                            " are the same token"};
+      return Error{ErrorCode::kCorrupt, "ids " + std::to_string(slot.id) + " and " +
+                                            std::to_string(id) + " are the same token"};
     }
     slot = {static_cast<std::uint32_t>(hash(token)), id};
     ++vocab.n_tokens_;

@@ -1,4 +1,5 @@
-// The tokens' bytes by id, and the ids by bytes: one blob, one table of offsets, one open-addressing hash table.
+// The tokens' bytes by id, and the ids by bytes: one blob, one table of offsets, one
+// open-addressing hash table.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ class Vocab {
     TokenId id = kNoToken;
   };
   static std::uint64_t hash(std::string_view bytes);
-  std::size_t slot_of(std::string_view bytes) const;  // The slot that holds them, or the empty one where they would go.
+  std::size_t slot_of(std::string_view bytes)
+      const;  // The slot that holds them, or the empty one where they would go.
 
   std::string blob_;
   std::vector<std::uint32_t> offsets_ = {0};

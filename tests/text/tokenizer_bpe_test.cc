@@ -1,4 +1,5 @@
-// Every way of merging against the definition, on small random vocabularies whose ranks are in any order.
+// Every way of merging against the definition, on small random vocabularies whose ranks are in any
+// order.
 #include "text/bpe.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ struct Model {
   Vocab vocab() const { return Vocab::build({tokens.begin(), tokens.end()}).value(); }
 };
 
-const std::vector<std::string> kAlphabet = {"a", "b", " ", "é", "è", "ê", "水", "氵", "火", "🔥", "💧"};
+const std::vector<std::string> kAlphabet = {"a",  "b",  " ",  "é", "è", "ê",
+                                            "水", "氵", "火", "🔥", "💧"};
 
 std::string text_of(std::mt19937& random, std::size_t n) {
   std::string text;
@@ -30,7 +32,8 @@ std::string text_of(std::mt19937& random, std::size_t n) {
   return text;
 }
 
-// Joins random neighbours of random text, as training does, parts of characters included; then maybe shuffles the ranks.
+// Joins random neighbours of random text, as training does, parts of characters included; then
+// maybe shuffles the ranks.
 Model random_model(std::mt19937& random, bool shuffled) {
   Model model;
   std::set<std::string> known;
@@ -44,7 +47,8 @@ Model random_model(std::mt19937& random, bool shuffled) {
   const std::size_t n_merges = 5 + random() % 60;
   while (model.merges.size() < n_merges && ids.size() > 2) {
     const std::size_t at = random() % (ids.size() - 1);
-    const std::string both = model.tokens[static_cast<std::size_t>(ids[at])] + model.tokens[static_cast<std::size_t>(ids[at + 1])];
+    const std::string both = model.tokens[static_cast<std::size_t>(ids[at])] +
+                             model.tokens[static_cast<std::size_t>(ids[at + 1])];
     const auto id = static_cast<TokenId>(model.tokens.size());
     if (known.insert(both).second) {
       model.tokens.push_back(both);
@@ -59,7 +63,8 @@ Model random_model(std::mt19937& random, bool shuffled) {
 
 std::vector<TokenId> by_definition(const Model& model, std::string_view text) {
   std::map<std::pair<TokenId, TokenId>, std::size_t> ranks;
-  for (std::size_t i = 0; i < model.merges.size(); ++i) ranks[{model.merges[i].left, model.merges[i].right}] = i;
+  for (std::size_t i = 0; i < model.merges.size(); ++i)
+    ranks[{model.merges[i].left, model.merges[i].right}] = i;
   std::vector<TokenId> ids;
   for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
   while (true) {
@@ -126,12 +131,14 @@ TEST(Bpe, RefusesAMergeThatOccursTwice) {
 
 TEST(MergeQueue, GivesLowestRankFirstThenLeftmostWhateverTheOrderOfPushes) {
   std::mt19937 random(7);
-  for (const std::size_t n : {std::size_t{1}, std::size_t{50}, std::size_t{5000}, std::size_t{200'000}}) {
+  for (const std::size_t n :
+       {std::size_t{1}, std::size_t{50}, std::size_t{5000}, std::size_t{200'000}}) {
     MergeQueue queue;
     queue.start(n);
     std::multiset<std::uint64_t> expected;
     const auto push = [&] {
-      const auto rank = static_cast<std::uint32_t>(random() % (std::uint64_t{1} << (1 + random() % 24)));
+      const auto rank =
+          static_cast<std::uint32_t>(random() % (std::uint64_t{1} << (1 + random() % 24)));
       const auto position = static_cast<std::uint32_t>(random());
       queue.push(rank, position);
       expected.insert(std::uint64_t{rank} << 32 | position);

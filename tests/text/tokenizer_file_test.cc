@@ -24,7 +24,8 @@ std::string byte_char(int byte) {
 }
 
 Json added(int id, const std::string& content) {
-  return {{"id", id}, {"content", content}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", true}};
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
 // 256 bytes, "ab" (256), "abc" (257), and the added token <end> (260).
@@ -33,15 +34,28 @@ Json small_tokenizer() {
   for (int byte = 0; byte < 256; ++byte) vocab[byte_char(byte)] = byte;
   vocab["ab"] = 256;
   vocab["abc"] = 257;
-  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
-  const Json split = {{"type", "Split"}, {"pattern", {{"Regex", R"(\p{M}| ?\p{L}+|\s+)"}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", false},
+                           {"use_regex", false}};
+  const Json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", R"(\p{M}| ?\p{L}+|\s+)"}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
   return {{"added_tokens", Json::array({added(260, "<end>")})},
           {"normalizer", {{"type", "NFC"}}},
-          {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level})}}},
+          {"pre_tokenizer",
+           {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level})}}},
           {"post_processor", byte_level},
           {"decoder", byte_level},
-          {"model", {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"byte_fallback", false}, {"ignore_merges", false},
-                     {"vocab", vocab}, {"merges", Json::array({"a b", Json::array({"ab", "c"})})}}}};
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"byte_fallback", false},
+            {"ignore_merges", false},
+            {"vocab", vocab},
+            {"merges", Json::array({"a b", Json::array({"ab", "c"})})}}}};
 }
 
 TEST(TokenizerFile, SmallFileWithBothSpellingsOfMergesWorks) {
@@ -59,7 +73,8 @@ TEST(TokenizerFile, IgnoreMergesTakesAPieceThatIsATokenWhole) {
   json["model"]["vocab"]["xyz"] = 258;  // No merge makes it.
   EXPECT_EQ(Tokenizer::parse(json.dump())->encode("xyz"), (std::vector<TokenId>{'x', 'y', 'z'}));
   json["model"]["ignore_merges"] = true;
-  EXPECT_EQ(Tokenizer::parse(json.dump())->encode("xyz xyz"), (std::vector<TokenId>{258, ' ', 'x', 'y', 'z'}));
+  EXPECT_EQ(Tokenizer::parse(json.dump())->encode("xyz xyz"),
+            (std::vector<TokenId>{258, ' ', 'x', 'y', 'z'}));
 }
 
 TEST(TokenizerFile, AddedTokensMatchLongestFirstFromTheLeft) {
@@ -72,7 +87,8 @@ TEST(TokenizerFile, AddedTokensMatchLongestFirstFromTheLeft) {
 }
 
 TEST(TokenizerFile, ConfigCompletesTheAddedTokens) {
-  const Json config = {{"added_tokens_decoder", {{"260", added(260, "<end>")}, {"261", added(261, "<more>")}}}};
+  const Json config = {
+      {"added_tokens_decoder", {{"260", added(260, "<end>")}, {"261", added(261, "<more>")}}}};
   const auto t = Tokenizer::parse(small_tokenizer().dump(), config.dump());
   ASSERT_TRUE(t.has_value()) << t.error().message;
   EXPECT_EQ(t->encode("<more><end>"), (std::vector<TokenId>{261, 260}));
@@ -82,7 +98,8 @@ TEST(TokenizerFile, ConfigThatContradictsIsRefused) {
   const Json other = {{"added_tokens_decoder", {{"260", added(260, "<other>")}}}};
   const auto t = Tokenizer::parse(small_tokenizer().dump(), other.dump());
   ASSERT_FALSE(t.has_value());
-  EXPECT_EQ(t.error().message, "added_tokens_decoder.'260': '<other>', but tokenizer.json has '<end>'");
+  EXPECT_EQ(t.error().message,
+            "added_tokens_decoder.'260': '<other>', but tokenizer.json has '<end>'");
   const Json no_id = {{"added_tokens_decoder", {{"26x", added(260, "<end>")}}}};
   EXPECT_FALSE(Tokenizer::parse(small_tokenizer().dump(), no_id.dump()).has_value());
   EXPECT_FALSE(Tokenizer::parse(small_tokenizer().dump(), "[1]").has_value());
@@ -91,15 +108,17 @@ TEST(TokenizerFile, ConfigThatContradictsIsRefused) {
 
 TEST(TokenizerFile, PatternWithoutMarksIsFollowed) {
   Json json = small_tokenizer();
-  const char* old_pattern = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const char* old_pattern =
+      R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = old_pattern;
-  json["model"]["vocab"]["\u00CC\u0123"] = 258;      // U+0301 in the byte alphabet: 0xCC 0x81.
+  json["model"]["vocab"]["\u00CC\u0123"] = 258;  // U+0301 in the byte alphabet: 0xCC 0x81.
   json["model"]["vocab"]["b\u00CC\u0123"] = 259;
   json["model"]["merges"].push_back(Json::array({"\u00CC", "\u0123"}));
   json["model"]["merges"].push_back(Json::array({"b", "\u00CC\u0123"}));
   const auto t = Tokenizer::parse(json.dump());
   ASSERT_TRUE(t.has_value()) << t.error().message;
-  EXPECT_EQ(t->encode("b\u0301"), (std::vector<TokenId>{'b', 258})) << "the mark is a piece of its own";
+  EXPECT_EQ(t->encode("b\u0301"), (std::vector<TokenId>{'b', 258}))
+      << "the mark is a piece of its own";
 }
 
 struct Refusal {
@@ -109,7 +128,9 @@ struct Refusal {
   const char* message;  // Part of it.
 };
 
-void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
+void PrintTo(const Refusal& refusal, std::ostream* out) {
+  *out << refusal.name;
+}
 
 class TokenizerFileRefusal : public testing::TestWithParam<Refusal> {};
 
@@ -122,69 +143,132 @@ TEST_P(TokenizerFileRefusal, SaysWhatIsWrong) {
   EXPECT_NE(t.error().message.find(GetParam().message), std::string::npos) << t.error().message;
 }
 
-Json& model(Json& json) { return json["model"]; }
-Json& split(Json& json) { return json["pre_tokenizer"]["pretokenizers"][0]; }
-Json& bytes(Json& json) { return json["pre_tokenizer"]["pretokenizers"][1]; }
+Json& model(Json& json) {
+  return json["model"];
+}
+Json& split(Json& json) {
+  return json["pre_tokenizer"]["pretokenizers"][0];
+}
+Json& bytes(Json& json) {
+  return json["pre_tokenizer"]["pretokenizers"][1];
+}
 
 constexpr ErrorCode kUnsupported = ErrorCode::kUnsupported, kCorrupt = ErrorCode::kCorrupt;
 
 const Refusal kOtherKinds[] = {
-    {"model_type", [](Json& j) { model(j)["type"] = "Unigram"; }, kUnsupported, "model: type 'Unigram' is not supported, expected 'BPE'"},
-    {"byte_fallback", [](Json& j) { model(j)["byte_fallback"] = true; }, kUnsupported, "model.byte_fallback: true"},
+    {"model_type", [](Json& j) { model(j)["type"] = "Unigram"; }, kUnsupported,
+     "model: type 'Unigram' is not supported, expected 'BPE'"},
+    {"byte_fallback", [](Json& j) { model(j)["byte_fallback"] = true; }, kUnsupported,
+     "model.byte_fallback: true"},
     {"dropout", [](Json& j) { model(j)["dropout"] = 0.1; }, kUnsupported, "model.dropout"},
-    {"unk_token", [](Json& j) { model(j)["unk_token"] = "<unk>"; }, kUnsupported, "model.unk_token: '<unk>'"},
-    {"prefix", [](Json& j) { model(j)["continuing_subword_prefix"] = "##"; }, kUnsupported, "continuing_subword_prefix"},
-    {"normalizer", [](Json& j) { j["normalizer"]["type"] = "NFKC"; }, kUnsupported, "normalizer: type 'NFKC'"},
-    {"pre_tokenizer", [](Json& j) { j["pre_tokenizer"]["type"] = "Whitespace"; }, kUnsupported, "pre_tokenizer: type 'Whitespace'"},
-    {"one_step", [](Json& j) { j["pre_tokenizer"]["pretokenizers"].erase(1); }, kUnsupported, "pre_tokenizer: 1 steps"},
-    {"behavior", [](Json& j) { split(j)["behavior"] = "Removed"; }, kUnsupported, "behavior: 'Removed'"},
+    {"unk_token", [](Json& j) { model(j)["unk_token"] = "<unk>"; }, kUnsupported,
+     "model.unk_token: '<unk>'"},
+    {"prefix", [](Json& j) { model(j)["continuing_subword_prefix"] = "##"; }, kUnsupported,
+     "continuing_subword_prefix"},
+    {"normalizer", [](Json& j) { j["normalizer"]["type"] = "NFKC"; }, kUnsupported,
+     "normalizer: type 'NFKC'"},
+    {"pre_tokenizer", [](Json& j) { j["pre_tokenizer"]["type"] = "Whitespace"; }, kUnsupported,
+     "pre_tokenizer: type 'Whitespace'"},
+    {"one_step", [](Json& j) { j["pre_tokenizer"]["pretokenizers"].erase(1); }, kUnsupported,
+     "pre_tokenizer: 1 steps"},
+    {"behavior", [](Json& j) { split(j)["behavior"] = "Removed"; }, kUnsupported,
+     "behavior: 'Removed'"},
     {"invert", [](Json& j) { split(j)["invert"] = true; }, kUnsupported, "invert: true"},
-    {"prefix_space", [](Json& j) { bytes(j)["add_prefix_space"] = true; }, kUnsupported, "add_prefix_space: true"},
+    {"prefix_space", [](Json& j) { bytes(j)["add_prefix_space"] = true; }, kUnsupported,
+     "add_prefix_space: true"},
     {"own_regex", [](Json& j) { bytes(j).erase("use_regex"); }, kUnsupported, "use_regex: true"},
-    {"decoder", [](Json& j) { j["decoder"]["type"] = "Metaspace"; }, kUnsupported, "decoder: type 'Metaspace'"},
-    {"post_processor", [](Json& j) { j["post_processor"]["type"] = "TemplateProcessing"; }, kUnsupported, "TemplateProcessing"},
-    {"truncation", [](Json& j) { j["truncation"] = {{"max_length", 8}}; }, kUnsupported, "truncation"},
-    {"added_lstrip", [](Json& j) { j["added_tokens"][0]["lstrip"] = true; }, kUnsupported, "added_tokens[0].lstrip: true"},
-    {"added_normalized", [](Json& j) { j["added_tokens"][0]["normalized"] = true; }, kUnsupported, "normalized: true"},
+    {"decoder", [](Json& j) { j["decoder"]["type"] = "Metaspace"; }, kUnsupported,
+     "decoder: type 'Metaspace'"},
+    {"post_processor", [](Json& j) { j["post_processor"]["type"] = "TemplateProcessing"; },
+     kUnsupported, "TemplateProcessing"},
+    {"truncation",
+     [](Json& j) {
+       j["truncation"] = {{"max_length", 8}};
+     },
+     kUnsupported, "truncation"},
+    {"added_lstrip", [](Json& j) { j["added_tokens"][0]["lstrip"] = true; }, kUnsupported,
+     "added_tokens[0].lstrip: true"},
+    {"added_normalized", [](Json& j) { j["added_tokens"][0]["normalized"] = true; }, kUnsupported,
+     "normalized: true"},
 };
 
 const Refusal kDamaged[] = {
     {"no_model", [](Json& j) { j.erase("model"); }, kCorrupt, "model: missing, expected an object"},
     {"no_normalizer", [](Json& j) { j["normalizer"] = nullptr; }, kCorrupt, "normalizer: missing"},
-    {"empty_vocab", [](Json& j) { model(j)["vocab"] = Json::object(); }, kCorrupt, "no token for byte 0"},
-    {"vocab_list", [](Json& j) { model(j)["vocab"] = Json::array(); }, kCorrupt, "model.vocab: found an array, expected an object"},
-    {"missing_byte", [](Json& j) { model(j)["vocab"].erase("x"); }, kCorrupt, "no token for byte 120"},
-    {"same_id", [](Json& j) { model(j)["vocab"]["zz"] = 257; }, kCorrupt, "id 257 is both 'abc' and 'zz'"},
-    {"negative_id", [](Json& j) { model(j)["vocab"]["zz"] = -1; }, kCorrupt, "id -1, expected 0 to 1048575"},
-    {"huge_id", [](Json& j) { model(j)["vocab"]["zz"] = 1 << 20; }, kCorrupt, "model.vocab.'zz': id 1048576"},
-    {"endless_id", [](Json& j) { model(j)["vocab"]["zz"] = 1e300; }, kCorrupt, "found a number, expected a token id"},
-    {"id_text", [](Json& j) { model(j)["vocab"]["zz"] = "7"; }, kCorrupt, "found a string, expected a token id"},
+    {"empty_vocab", [](Json& j) { model(j)["vocab"] = Json::object(); }, kCorrupt,
+     "no token for byte 0"},
+    {"vocab_list", [](Json& j) { model(j)["vocab"] = Json::array(); }, kCorrupt,
+     "model.vocab: found an array, expected an object"},
+    {"missing_byte", [](Json& j) { model(j)["vocab"].erase("x"); }, kCorrupt,
+     "no token for byte 120"},
+    {"same_id", [](Json& j) { model(j)["vocab"]["zz"] = 257; }, kCorrupt,
+     "id 257 is both 'abc' and 'zz'"},
+    {"negative_id", [](Json& j) { model(j)["vocab"]["zz"] = -1; }, kCorrupt,
+     "id -1, expected 0 to 1048575"},
+    {"huge_id", [](Json& j) { model(j)["vocab"]["zz"] = 1 << 20; }, kCorrupt,
+     "model.vocab.'zz': id 1048576"},
+    {"endless_id", [](Json& j) { model(j)["vocab"]["zz"] = 1e300; }, kCorrupt,
+     "found a number, expected a token id"},
+    {"id_text", [](Json& j) { model(j)["vocab"]["zz"] = "7"; }, kCorrupt,
+     "found a string, expected a token id"},
     {"empty_token", [](Json& j) { model(j)["vocab"][""] = 300; }, kCorrupt, "empty token, id 300"},
-    {"alphabet", [](Json& j) { model(j)["vocab"]["水"] = 300; }, kCorrupt, "'水', id 300, is not written in the byte alphabet"},
+    {"alphabet", [](Json& j) { model(j)["vocab"]["水"] = 300; }, kCorrupt,
+     "'水', id 300, is not written in the byte alphabet"},
     {"no_merges", [](Json& j) { model(j).erase("merges"); }, kCorrupt, "model.merges: missing"},
-    {"merge_one_part", [](Json& j) { model(j)["merges"][0] = "ab"; }, kCorrupt, "model.merges[0]: expected two tokens"},
-    {"merge_three_parts", [](Json& j) { model(j)["merges"][0] = Json::array({"a", "b", "c"}); }, kCorrupt, "expected two tokens"},
-    {"merge_number", [](Json& j) { model(j)["merges"][1] = 7; }, kCorrupt, "model.merges[1]: expected two tokens"},
-    {"merge_of_numbers", [](Json& j) { model(j)["merges"][1] = Json::array({1, 2}); }, kCorrupt, "expected two tokens"},
-    {"merge_empty_part", [](Json& j) { model(j)["merges"][0] = " b"; }, kCorrupt, "expected two tokens"},
-    {"merge_unknown_part", [](Json& j) { model(j)["merges"][0] = "a bq"; }, kCorrupt, "'bq' is not in the vocabulary"},
-    {"merge_unknown_result", [](Json& j) { model(j)["merges"][0] = "b a"; }, kCorrupt, "'b' and 'a' make a token that is not"},
-    {"merge_twice", [](Json& j) { model(j)["merges"].push_back("a b"); }, kCorrupt, "merge 2 repeats merge 0"},
-    {"pattern", [](Json& j) { split(j)["pattern"]["Regex"] = "[a"; }, kCorrupt, "split pattern '[a'"},
-    {"pattern_string", [](Json& j) { split(j)["pattern"] = {{"String", " "}}; }, kCorrupt, "pattern.Regex: missing"},
-    {"step_number", [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0] = 1; }, kCorrupt, "found a number, expected an object"},
-    {"flag_text", [](Json& j) { model(j)["ignore_merges"] = "yes"; }, kCorrupt, "model.ignore_merges: found a string, expected a boolean"},
-    {"added_empty", [](Json& j) { j["added_tokens"][0]["content"] = ""; }, kCorrupt, "added_tokens[0].content: empty"},
-    {"added_no_id", [](Json& j) { j["added_tokens"][0].erase("id"); }, kCorrupt, "added_tokens[0].id: missing"},
-    {"added_huge_id", [](Json& j) { j["added_tokens"][0]["id"] = 1 << 20; }, kCorrupt, "added_tokens[0].id: id 1048576"},
-    {"added_same_id", [](Json& j) { j["added_tokens"].push_back(added(260, "<b>")); }, kCorrupt, "id 260 occurs twice"},
-    {"added_same_text", [](Json& j) { j["added_tokens"].push_back(added(261, "<end>")); }, kCorrupt, "'<end>' occurs twice"},
-    {"added_base_id", [](Json& j) { j["added_tokens"][0]["id"] = 257; }, kCorrupt, "id 257 is 'abc' and the added token '<end>'"},
-    {"added_base_text", [](Json& j) { j["added_tokens"][0]["content"] = "abc"; }, kCorrupt, "is in the vocabulary as id 257"},
+    {"merge_one_part", [](Json& j) { model(j)["merges"][0] = "ab"; }, kCorrupt,
+     "model.merges[0]: expected two tokens"},
+    {"merge_three_parts",
+     [](Json& j) {
+       model(j)["merges"][0] = Json::array({"a", "b", "c"});
+     },
+     kCorrupt, "expected two tokens"},
+    {"merge_number", [](Json& j) { model(j)["merges"][1] = 7; }, kCorrupt,
+     "model.merges[1]: expected two tokens"},
+    {"merge_of_numbers",
+     [](Json& j) {
+       model(j)["merges"][1] = Json::array({1, 2});
+     },
+     kCorrupt, "expected two tokens"},
+    {"merge_empty_part", [](Json& j) { model(j)["merges"][0] = " b"; }, kCorrupt,
+     "expected two tokens"},
+    {"merge_unknown_part", [](Json& j) { model(j)["merges"][0] = "a bq"; }, kCorrupt,
+     "'bq' is not in the vocabulary"},
+    {"merge_unknown_result", [](Json& j) { model(j)["merges"][0] = "b a"; }, kCorrupt,
+     "'b' and 'a' make a token that is not"},
+    {"merge_twice", [](Json& j) { model(j)["merges"].push_back("a b"); }, kCorrupt,
+     "merge 2 repeats merge 0"},
+    {"pattern", [](Json& j) { split(j)["pattern"]["Regex"] = "[a"; }, kCorrupt,
+     "split pattern '[a'"},
+    {"pattern_string",
+     [](Json& j) {
+       split(j)["pattern"] = {{"String", " "}};
+     },
+     kCorrupt, "pattern.Regex: missing"},
+    {"step_number", [](Json& j) { j["pre_tokenizer"]["pretokenizers"][0] = 1; }, kCorrupt,
+     "found a number, expected an object"},
+    {"flag_text", [](Json& j) { model(j)["ignore_merges"] = "yes"; }, kCorrupt,
+     "model.ignore_merges: found a string, expected a boolean"},
+    {"added_empty", [](Json& j) { j["added_tokens"][0]["content"] = ""; }, kCorrupt,
+     "added_tokens[0].content: empty"},
+    {"added_no_id", [](Json& j) { j["added_tokens"][0].erase("id"); }, kCorrupt,
+     "added_tokens[0].id: missing"},
+    {"added_huge_id", [](Json& j) { j["added_tokens"][0]["id"] = 1 << 20; }, kCorrupt,
+     "added_tokens[0].id: id 1048576"},
+    {"added_same_id", [](Json& j) { j["added_tokens"].push_back(added(260, "<b>")); }, kCorrupt,
+     "id 260 occurs twice"},
+    {"added_same_text", [](Json& j) { j["added_tokens"].push_back(added(261, "<end>")); }, kCorrupt,
+     "'<end>' occurs twice"},
+    {"added_base_id", [](Json& j) { j["added_tokens"][0]["id"] = 257; }, kCorrupt,
+     "id 257 is 'abc' and the added token '<end>'"},
+    {"added_base_text", [](Json& j) { j["added_tokens"][0]["content"] = "abc"; }, kCorrupt,
+     "is in the vocabulary as id 257"},
 };
 
-std::string case_name(const testing::TestParamInfo<Refusal>& info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(OtherKinds, TokenizerFileRefusal, testing::ValuesIn(kOtherKinds), case_name);
+std::string case_name(const testing::TestParamInfo<Refusal>& info) {
+  return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(OtherKinds, TokenizerFileRefusal, testing::ValuesIn(kOtherKinds),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Damaged, TokenizerFileRefusal, testing::ValuesIn(kDamaged), case_name);
 
 void expect_corrupt(const std::string& json) {

@@ -1,4 +1,5 @@
-// Token ids and texts recorded from the `tokenizers` library, for the pocket vocabulary and the genuine one.
+// Token ids and texts recorded from the `tokenizers` library, for the pocket vocabulary and the
+// genuine one.
 #include "tests/text/tokenizer_fixture.h"
 
 #include "text/stream_decoder.h"
@@ -12,7 +13,8 @@ TEST(TokenizerGolden, PocketEncodesAsRecorded) {
   const auto golden = read_golden("tokens.json");
   ASSERT_GE(golden["encode"].size(), 300u);
   for (const auto& c : golden["encode"]) {
-    EXPECT_EQ(pocket_tokenizer().encode(c["text"].get<std::string>()), c["ids"].get<Ids>()) << c["text"];
+    EXPECT_EQ(pocket_tokenizer().encode(c["text"].get<std::string>()), c["ids"].get<Ids>())
+        << c["text"];
   }
 }
 
@@ -20,7 +22,8 @@ TEST(TokenizerGolden, PocketEncodesPlainTextAsRecordedWithoutAddedTokens) {
   const auto golden = read_golden("tokens.json");
   ASSERT_GE(golden["plain"].size(), 30u);
   for (const auto& c : golden["plain"]) {
-    EXPECT_EQ(pocket_tokenizer().encode_plain(c["text"].get<std::string>()), c["ids"].get<Ids>()) << c["text"];
+    EXPECT_EQ(pocket_tokenizer().encode_plain(c["text"].get<std::string>()), c["ids"].get<Ids>())
+        << c["text"];
   }
 }
 
@@ -31,7 +34,8 @@ TEST(TokenizerGolden, PocketDecodesAsRecordedWholeAndStreamed) {
     const Ids ids = c["ids"].get<Ids>();
     for (const bool skip_special : {false, true}) {
       const std::string expected = c[skip_special ? "visible" : "text"];
-      EXPECT_EQ(pocket_tokenizer().decode(ids, {.skip_special = skip_special}), expected) << c["ids"];
+      EXPECT_EQ(pocket_tokenizer().decode(ids, {.skip_special = skip_special}), expected)
+          << c["ids"];
       StreamDecoder stream(pocket_tokenizer(), {.skip_special = skip_special});
       std::string streamed;
       for (const TokenId id : ids) streamed += stream.push(id);
@@ -45,7 +49,8 @@ TEST(TokenizerGolden, GenuineVocabularyEncodesAsRecorded) {
   const auto golden = read_golden("real_tokens.json");
   ASSERT_GE(golden["cases"].size(), 450u);
   for (const auto& c : golden["cases"]) {
-    EXPECT_EQ(real_tokenizer().encode(c["text"].get<std::string>()), c["ids"].get<Ids>()) << c["group"] << c["text"];
+    EXPECT_EQ(real_tokenizer().encode(c["text"].get<std::string>()), c["ids"].get<Ids>())
+        << c["group"] << c["text"];
   }
 }
 

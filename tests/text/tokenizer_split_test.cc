@@ -38,7 +38,8 @@ const RegexSplitter& family_regex() {
 }
 
 TEST(Split, CutsAsThePatternSays) {
-  EXPECT_EQ(scanned("I'm 12, we'RE x'y"), (Pieces{"I", "'m", " ", "1", "2", ",", " we", "'RE", " x", "'y"}));
+  EXPECT_EQ(scanned("I'm 12, we'RE x'y"),
+            (Pieces{"I", "'m", " ", "1", "2", ",", " we", "'RE", " x", "'y"}));
   EXPECT_EQ(scanned("a  b\n\n c \t"), (Pieces{"a", " ", " b", "\n\n", " c", " \t"}));
   EXPECT_EQ(scanned("x ==\r\n y"), (Pieces{"x", " ==\r\n", " y"}));
   EXPECT_EQ(scanned("it'ſ e\u0301!\u0301"), (Pieces{"it", "'ſ", " e\u0301", "!\u0301"}));
@@ -54,7 +55,8 @@ TEST(Split, ScannerAgreesOnEveryOldCodePointInContext) {
   for (std::uint32_t c = 0; c < 0x860; ++c) {
     std::string one;
     append_utf8(c, one);
-    for (const std::string& text : {one + "a", "a" + one + one + "b", " " + one + "\n", "1" + one + "  x", "'" + one + "=" + one}) {
+    for (const std::string& text : {one + "a", "a" + one + one + "b", " " + one + "\n",
+                                    "1" + one + "  x", "'" + one + "=" + one}) {
       ASSERT_EQ(scanned(text), split_by(family_regex(), text)) << "U+" << std::hex << c;
     }
   }
@@ -63,7 +65,8 @@ TEST(Split, ScannerAgreesOnEveryOldCodePointInContext) {
 TEST(Split, RegexTakesUnicodeWhiteSpaceForItsSpaceClass) {
   const auto splitter = RegexSplitter::compile(R"(\s+|[^\s]+)");
   ASSERT_TRUE(splitter.has_value());
-  EXPECT_EQ(split_by(*splitter, "a\u180Eb\u0085\u3000c"), (Pieces{"a\u180Eb", "\u0085\u3000", "c"}));
+  EXPECT_EQ(split_by(*splitter, "a\u180Eb\u0085\u3000c"),
+            (Pieces{"a\u180Eb", "\u0085\u3000", "c"}));
 }
 
 TEST(Split, RegexKeepsWhatLiesBetweenMatchesAsPieces) {

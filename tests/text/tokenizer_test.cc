@@ -1,4 +1,5 @@
-// Laws of the tokenizer on random text, pieces and trust, streams, and input that is long or broken.
+// Laws of the tokenizer on random text, pieces and trust, streams, and input that is long or
+// broken.
 #include "text/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@ namespace {
 using Ids = std::vector<TokenId>;
 
 bool has_added(const Ids& ids) {
-  return std::any_of(ids.begin(), ids.end(), [](TokenId id) { return pocket_tokenizer().is_added(id); });
+  return std::any_of(ids.begin(), ids.end(),
+                     [](TokenId id) { return pocket_tokenizer().is_added(id); });
 }
 
 std::string streamed(const Ids& ids, DecodeOptions options) {
@@ -24,7 +26,8 @@ std::string streamed(const Ids& ids, DecodeOptions options) {
   std::string out;
   for (const TokenId id : ids) {
     const std::string part = decoder.push(id);
-    if (text_state(part) == TextState::kNotUtf8) ADD_FAILURE() << "part of a character left the decoder";
+    if (text_state(part) == TextState::kNotUtf8)
+      ADD_FAILURE() << "part of a character left the decoder";
     out += part;
   }
   return out + decoder.finish();
@@ -40,7 +43,8 @@ RC_GTEST_PROP(Tokenizer, DecodingAnEncodingGivesTheTextInNormalForm, ()) {
 
 RC_GTEST_PROP(Tokenizer, BrokenBytesAreEncodedAsReplacements, ()) {
   const std::string bytes = *random_bytes();
-  RC_ASSERT(pocket_tokenizer().encode_plain(bytes) == pocket_tokenizer().encode_plain(repair_utf8(bytes)));
+  RC_ASSERT(pocket_tokenizer().encode_plain(bytes) ==
+            pocket_tokenizer().encode_plain(repair_utf8(bytes)));
 }
 
 RC_GTEST_PROP(Tokenizer, AStreamGivesWholeCharactersAndTheSameText, ()) {
@@ -58,19 +62,23 @@ RC_GTEST_PROP(Tokenizer, PiecesAreOneTextHoweverItIsCut, ()) {
   for (const bool trusted : {false, true}) {
     std::vector<TextPiece> pieces;
     for (const std::string& text : texts) pieces.push_back({text, trusted});
-    const Ids expected = trusted ? pocket_tokenizer().encode(whole) : pocket_tokenizer().encode_plain(whole);
+    const Ids expected =
+        trusted ? pocket_tokenizer().encode(whole) : pocket_tokenizer().encode_plain(whole);
     RC_ASSERT(pocket_tokenizer().encode_pieces(pieces) == expected);
   }
 }
 
 RC_GTEST_PROP(Tokenizer, UntrustedPiecesNeverBecomeAddedTokens, ()) {
   const std::string user = *random_text();
-  const std::vector<TextPiece> pieces = {{"<|im_start|>user\n", true}, {user, false}, {"<|im_end|>\n", true}};
+  const std::vector<TextPiece> pieces = {
+      {"<|im_start|>user\n", true}, {user, false}, {"<|im_end|>\n", true}};
   const Ids ids = pocket_tokenizer().encode_pieces(pieces);
-  const auto n_added = std::count_if(ids.begin(), ids.end(), [](TokenId id) { return pocket_tokenizer().is_added(id); });
+  const auto n_added = std::count_if(ids.begin(), ids.end(),
+                                     [](TokenId id) { return pocket_tokenizer().is_added(id); });
   RC_ASSERT(n_added == 2);
   RC_ASSERT(ids.front() == pocket_tokenizer().id_of("<|im_start|>"));
-  RC_ASSERT(nfc(pocket_tokenizer().decode(ids)) == nfc("<|im_start|>user\n" + user + "<|im_end|>\n"));
+  RC_ASSERT(nfc(pocket_tokenizer().decode(ids)) ==
+            nfc("<|im_start|>user\n" + user + "<|im_end|>\n"));
 }
 
 TEST(Tokenizer, ASpellingThatIsPartlyUntrustedIsPlainText) {
@@ -117,7 +125,8 @@ TEST(Tokenizer, TheFormsThatOneTextCanTakeInMemoryAreOneText) {
 
 // A quadratic step would take minutes here.
 TEST(Tokenizer, AMegabyteOfAnythingIsEncodedAndComesBack) {
-  for (const char* unit : {"a", " ", "🔥", " \t\n\r", "\u0301\u0323", "<|im_", "ab", "9", "水", "\xFF"}) {
+  for (const char* unit :
+       {"a", " ", "🔥", " \t\n\r", "\u0301\u0323", "<|im_", "ab", "9", "水", "\xFF"}) {
     std::string text;
     while (text.size() < 1'000'000) text += unit;
     const Ids ids = pocket_tokenizer().encode(text);

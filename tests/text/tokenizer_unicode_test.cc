@@ -13,7 +13,8 @@ TEST(Unicode, EachMaximalBrokenSequenceBecomesOneReplacement) {
   EXPECT_EQ(repair_utf8("\xE6\xB0"), "\uFFFD") << "a beginning is one sequence";
   EXPECT_EQ(repair_utf8("\xE6\xB0z\xF0\x9F\x94"), "\uFFFDz\uFFFD");
   EXPECT_EQ(repair_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD") << "a surrogate";
-  EXPECT_EQ(repair_utf8("\xC0\xAF\xF5\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "overlong, and past the last plane";
+  EXPECT_EQ(repair_utf8("\xC0\xAF\xF5\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD")
+      << "overlong, and past the last plane";
   EXPECT_EQ(repair_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "past U+10FFFF";
   EXPECT_EQ(repair_utf8("\xE6\xE6\xB0\xB4"), "\uFFFD水") << "broken by the start of another";
 }
@@ -40,7 +41,11 @@ TEST(Unicode, EveryCodePointSurvivesEncodingAndDecoding) {
     ASSERT_EQ(back.code_point, c);
     ASSERT_EQ(back.size, text.size());
     ASSERT_EQ(decode_valid_utf8(text.data()).code_point, c);
-    ASSERT_EQ(decode_utf8(std::string_view(text).substr(0, text.size() - 1) .empty() ? "\x80" : text.substr(0, text.size() - 1)).size, 0u);
+    ASSERT_EQ(decode_utf8(std::string_view(text).substr(0, text.size() - 1).empty()
+                              ? "\x80"
+                              : text.substr(0, text.size() - 1))
+                  .size,
+              0u);
   }
 }
 
@@ -53,7 +58,8 @@ TEST(Unicode, ClassesAreThoseOfTheReference) {
   EXPECT_EQ(table[0x85].char_class(), CharClass::kSpace);
   EXPECT_EQ(table[0x301].char_class(), CharClass::kMark);
   EXPECT_EQ(table[0x2167].char_class(), CharClass::kNumber) << "Roman numeral eight";
-  EXPECT_EQ(table[0x180E].char_class(), CharClass::kOther) << "the Mongolian vowel separator is no white space";
+  EXPECT_EQ(table[0x180E].char_class(), CharClass::kOther)
+      << "the Mongolian vowel separator is no white space";
   EXPECT_EQ(table[0x10D4A].char_class(), CharClass::kLetter) << "Garay, new in Unicode 16";
   EXPECT_EQ(table[0x10FFFF].char_class(), CharClass::kOther);
 }
@@ -68,7 +74,8 @@ TEST(Unicode, NfcComposesReordersAndLeavesYoungerCharactersAlone) {
   EXPECT_EQ(nfc("\u0958"), "\u0915\u093C") << "excluded from composition";
   EXPECT_EQ(nfc("\u0301a"), "\u0301a") << "a mark with nothing before it";
   EXPECT_EQ(nfc("\u0344"), "\u0308\u0301");
-  EXPECT_EQ(nfc("\u1ACE\u0337"), "\u1ACE\u0337") << "U+1ACE is younger than the tables: it stays in front";
+  EXPECT_EQ(nfc("\u1ACE\u0337"), "\u1ACE\u0337")
+      << "U+1ACE is younger than the tables: it stays in front";
   EXPECT_EQ(nfc("\U000105D2\u0307"), "\U000105D2\u0307") << "a pair that only Unicode 16 composes";
 }
 
