@@ -207,6 +207,8 @@ def dead_files(tree):
     for path in scripts:
         name = path.rsplit("/", 1)[1]
         stem = name.removesuffix(".py")
+        if name.endswith("_test.py") and "*_test.py" in tree.text(path.rsplit("/", 1)[0] + "/CMakeLists.txt"):
+            continue
         users = [f for f in tree.texts() if f != path and (f.endswith((".md", ".txt", ".cmake", ".py", ".sh", ".cc")) or "." not in f)]
         imports = re.compile(rf"^\s*(import|from) {re.escape(stem)}\b", re.M)
         if not any(name in tree.text(f) or (f.endswith(".py") and imports.search(tree.text(f))) for f in users):
