@@ -9,36 +9,44 @@
 
 namespace lily::cases {
 
+namespace {
+
+void pack_row_major(const Matrix& m, const QuantExtent& extent, std::uint8_t* bytes) {
+  for (std::size_t i = 0; i < m.codes.size(); ++i) {
+    if (m.bits == 8) bytes[i] = m.codes[i];
+    if (m.bits == 4)
+      bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] | m.codes[i] << (i % 2 * 4));
+  }
+  std::memcpy(bytes + extent.scales, m.scales.data(), 2 * m.scales.size());
+  std::memcpy(bytes + extent.biases, m.biases.data(), 2 * m.biases.size());
+}
+
+// Entry (r, c) of its record: the scale, the bias, and the code in one plane or two.
+void pack_entry(const Matrix& m, std::size_t r, std::size_t c, std::uint8_t* bytes) {
+  const auto cols = static_cast<std::size_t>(m.cols), n_groups = cols / kQuantGroup;
+  const std::size_t group = c / kQuantGroup, in_group = c % kQuantGroup, lane = r % kBlockRows;
+  auto* record = bytes + (r / kBlockRows * n_groups + group) * record_bytes(m.bits);
+  std::memcpy(record + 2 * lane, &m.scales[r * n_groups + group], 2);
+  std::memcpy(record + 2 * (kBlockRows + lane), &m.biases[r * n_groups + group], 2);
+  auto* plane = record + 4 * kBlockRows + 64 * (in_group / 8) + 4 * lane + in_group % 4;
+  const int shift = in_group % 8 < 4 ? 0 : 4, code = m.codes[r * cols + c];
+  plane[0] = static_cast<std::uint8_t>(plane[0] | (code & 15) << shift);
+  if (m.bits == 8)
+    plane[kPlaneBytes] = static_cast<std::uint8_t>(plane[kPlaneBytes] | (code >> 4) << shift);
+}
+
+}  // namespace
+
 std::vector<std::byte> pack(const Matrix& m, WeightLayout layout) {
   const QuantExtent extent = quant_extent(layout, {m.rows, m.cols, m.bits});
   std::vector<std::byte> out(extent.bytes);
   auto* bytes = reinterpret_cast<std::uint8_t*>(out.data());
-  const auto rows = static_cast<std::size_t>(m.rows), cols = static_cast<std::size_t>(m.cols),
-             n_groups = cols / kQuantGroup;
   if (layout == WeightLayout::kRowMajor) {
-    for (std::size_t i = 0; i < m.codes.size(); ++i) {
-      if (m.bits == 8) bytes[i] = m.codes[i];
-      if (m.bits == 4)
-        bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] | m.codes[i] << (i % 2 * 4));
-    }
-    std::memcpy(bytes + extent.scales, m.scales.data(), 2 * m.scales.size());
-    std::memcpy(bytes + extent.biases, m.biases.data(), 2 * m.biases.size());
+    pack_row_major(m, extent, bytes);
     return out;
   }
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < cols; ++c) {
-      const std::size_t group = c / kQuantGroup, in_group = c % kQuantGroup;
-      auto* record = bytes + (r / kBlockRows * n_groups + group) * record_bytes(m.bits);
-      std::memcpy(record + 2 * (r % kBlockRows), &m.scales[r * n_groups + group], 2);
-      std::memcpy(record + 2 * (kBlockRows + r % kBlockRows), &m.biases[r * n_groups + group], 2);
-      const std::size_t at =
-          4 * kBlockRows + 64 * (in_group / 8) + 4 * (r % kBlockRows) + in_group % 4;
-      const int shift = in_group % 8 / 4 * 4, code = m.codes[r * cols + c];
-      record[at] = static_cast<std::uint8_t>(record[at] | (code & 15) << shift);
-      if (m.bits == 8)
-        record[at + kPlaneBytes] =
-            static_cast<std::uint8_t>(record[at + kPlaneBytes] | (code >> 4) << shift);
-    }
+  for (std::size_t r = 0; r < static_cast<std::size_t>(m.rows); ++r) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(m.cols); ++c) pack_entry(m, r, c, bytes);
   }
   return out;
 }
