@@ -34,6 +34,13 @@ ImageHeader plan_image(const std::vector<ManifestEntry>& entries, WeightLayout l
   return header;
 }
 
+std::string image_difference(const ImageHeader& found, const ImageHeader& wanted) {
+  if (found.layout != wanted.layout) return "it has another layout";
+  if (found.manifest != wanted.manifest) return "config.json now describes other tensors";
+  if (found.source != wanted.source) return "the checkpoint's files have changed";
+  return {};
+}
+
 WeightImage::WeightImage(ImageHeader header, std::span<const std::byte> data, std::shared_ptr<void> owner)
     : header_(std::move(header)), data_(data), owner_(std::move(owner)) {
   for (const auto& t : header_.tensors) {

@@ -50,6 +50,9 @@ std::string_view layout_name(WeightLayout layout);
 // Where each tensor will lie; no block is done.
 ImageHeader plan_image(const std::vector<ManifestEntry>& entries, WeightLayout layout, std::uint64_t source);
 
+// Why an image that can be read is not the one that is wanted; empty: it is.
+std::string image_difference(const ImageHeader& found, const ImageHeader& wanted);
+
 // header.data_start bytes: the file up to its data.
 std::vector<std::byte> image_header_bytes(const ImageHeader& header);
 

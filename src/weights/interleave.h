@@ -1,5 +1,5 @@
 // From MLX's row-major codes to the records of WeightLayout::kInterleaved16 (spec/layout.h). Portable code in the form that
-// compilers vectorise: about 4 GB/s a core.
+// compilers vectorise: 2 to 3 GB/s a core for 4 bits (EPYC 7003).
 #pragma once
 
 #include <cstddef>

@@ -35,14 +35,6 @@ Result<Source> open_source(const Path& folder, WeightLayout layout) {
   return Source{std::move(config), std::move(checkpoint), std::move(entries), std::move(plan)};
 }
 
-// Why an image that can be read is not the one that is wanted; empty: it is.
-std::string difference(const ImageHeader& found, const ImageHeader& wanted) {
-  if (found.layout != wanted.layout) return "it has another layout";
-  if (found.manifest != wanted.manifest) return "config.json now describes other tensors";
-  if (found.source != wanted.source) return "the checkpoint's files have changed";
-  return {};
-}
-
 // The image at `path` if it is there and fits. What does not fit is logged and packed anew.
 bool map_if_fitting(const Path& path, const ImageHeader& plan, WeightImage& out) {
   if (path.empty()) return false;
@@ -51,7 +43,7 @@ bool map_if_fitting(const Path& path, const ImageHeader& plan, WeightImage& out)
     if (image.error().code != ErrorCode::kNotFound) log_warning(image.error().message + "; packing again");
     return false;
   }
-  const auto why = difference(image->header(), plan);
+  const auto why = image_difference(image->header(), plan);
   if (!why.empty()) {
     log_info(path.string() + ": " + why + "; packing again");
     return false;
@@ -160,7 +152,7 @@ Result<VerifyReport> verify_image(const Path& folder, const LoadOptions& options
   const auto& header = image.header();
   report.bytes = header.data_bytes;
   report.blocks = header.block_sums.size();
-  report.source_matches = difference(header, source.plan).empty();
+  report.source_matches = image_difference(header, source.plan).empty();
   for (std::uint64_t block = 0; block < report.blocks; ++block) {
     const std::uint64_t begin = block * kImageBlock, end = std::min(header.data_bytes, begin + kImageBlock);
     if (checksum(image.bytes().subspan(begin, end - begin)) != header.block_sums[block]) {

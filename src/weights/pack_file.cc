@@ -93,7 +93,11 @@ void write_ignore_file(const Path& folder) {
 Result<void> prepare_folder(const Path& folder) {
   std::error_code code;
   const bool created = fs::create_directories(folder, code);
-  if (code) return system_error("creating " + folder.string(), code.value());
+  if (code) {
+    Error error = system_error("creating " + folder.string(), code.value());
+    if (error.code != ErrorCode::kNoSpace) error.code = ErrorCode::kPermission;  // Whatever the reason: not here.
+    return error;
+  }
   if (created) write_ignore_file(folder);
   return {};
 }
