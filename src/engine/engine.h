@@ -27,7 +27,7 @@ struct EngineOptions {
   int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.
   int n_checkpoints = 0;        // Recurrent states kept for reuse besides the live one.
   bool pack = true;             // false: weights are packed in memory and nothing is written.
-  std::function<void(const PackProgress&)> progress;
+  std::function<void(const PackProgress&)> progress = {};
 };
 
 enum class FinishReason { kEnd, kStopString, kLength, kContextFull, kCancelled };
@@ -47,11 +47,11 @@ struct GenerateRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   int max_tokens = 0;                       // 0: until the context is full.
-  std::vector<std::string> stop;            // At most 16, none empty. Their text is not part of the answer.
+  std::vector<std::string> stop = {};            // At most 16, none empty. Their text is not part of the answer.
   int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
   const std::atomic<bool>* cancel = nullptr;  // Looked at before every pass.
-  std::function<void(const TokenEvent&)> on_token;
-  std::function<void(int done, int total)> on_prefill;  // Prompt tokens computed so far.
+  std::function<void(const TokenEvent&)> on_token = {};
+  std::function<void(int done, int total)> on_prefill = {};  // Prompt tokens computed so far.
 };
 
 struct GenerateResult {
@@ -68,7 +68,7 @@ struct ScoreRequest {
   std::span<const TokenId> ids;   // Row i predicts ids[i + 1].
   int first = 0;                  // Rows first .. ids.size() - 1 are scored.
   int n_top = 0;
-  std::span<const float> reference_log_probs;  // Empty, or [rows, vocab_used]: KL(reference || ours) is wanted.
+  std::span<const float> reference_log_probs = {};  // Empty, or [rows, vocab_used]: KL(reference || ours) is wanted.
 };
 
 struct ScoredRow {

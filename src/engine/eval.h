@@ -26,7 +26,7 @@ struct EvalReport {
 
 struct EvalOptions {
   double tie_margin = 1e-3;
-  std::function<void(int done, int total)> progress;
+  std::function<void(int done, int total)> progress = {};
 };
 
 // `golden`: JSON written by tools/pocket/oracle.py `golden`, or safetensors written by its `full`.

@@ -119,21 +119,27 @@ std::vector<T> copy_of(std::span<const std::byte> bytes) {
   return out;
 }
 
+const SourceTensor* find(const SafetensorsFile& file, const std::string& name) {
+  const auto found = std::find_if(file.tensors().begin(), file.tensors().end(),
+                                  [&](const SourceTensor& tensor) { return tensor.name == name; });
+  return found == file.tensors().end() ? nullptr : &*found;
+}
+
 // Texts s0, s1, ...: sK.ids [T] i32 and sK.log_probs [R, vocab_used] f32, the last R positions.
 Result<std::vector<GoldenRow>> read_safetensors(const Path& path, int vocab_used) {
   LILY_TRY(const auto file, SafetensorsFile::open(path));
   std::vector<GoldenRow> out;
   for (int k = 0;; ++k) {
-    const std::string name = "s" + std::to_string(k);
-    const auto* ids = file.find(name + ".ids");
-    const auto* log_probs = file.find(name + ".log_probs");
+    const std::string name = std::string("s").append(std::to_string(k));
+    const auto* ids = find(file, name + ".ids");
+    const auto* log_probs = find(file, name + ".log_probs");
     if (!ids || !log_probs) break;
-    if (ids->dtype != Dtype::kI32 || log_probs->dtype != Dtype::kF32 || log_probs->shape.size() != 2 ||
+    if (ids->dtype != "I32" || log_probs->dtype != "F32" || log_probs->shape.size() != 2 ||
         log_probs->shape[1] != vocab_used || log_probs->shape[0] < 1) {
       return corrupt(path.string() + ": " + name, "expected ids i32 [T] and log_probs f32 [R, " + std::to_string(vocab_used) + "]");
     }
-    GoldenRow row{.name = name, .ids = copy_of<TokenId>(file.bytes(*ids)), .tops = {}, .next_log_probs = {}};
-    row.log_probs = copy_of<float>(file.bytes(*log_probs));
+    GoldenRow row{.name = name, .ids = copy_of<TokenId>(file.bytes_of(*ids))};
+    row.log_probs = copy_of<float>(file.bytes_of(*log_probs));
     const auto n_rows = static_cast<std::size_t>(log_probs->shape[0]);
     if (row.ids.size() < n_rows) return corrupt(path.string() + ": " + name, "more rows than ids");
     row.first = static_cast<int>(row.ids.size() - n_rows);

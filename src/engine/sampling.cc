@@ -27,13 +27,13 @@ SamplingParams preset(SamplingPreset which) {
   SamplingParams params;
   switch (which) {
     case SamplingPreset::kThinking:
-      params = {.temperature = 1.0f, .top_p = 0.95f, .top_k = 20, .presence_penalty = 1.5f, .logit_bias = {}};
+      params = {.temperature = 1.0f, .top_p = 0.95f, .top_k = 20, .presence_penalty = 1.5f};
       break;
     case SamplingPreset::kThinkingPrecise:
-      params = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 20, .logit_bias = {}};
+      params = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 20};
       break;
     case SamplingPreset::kInstruct:
-      params = {.temperature = 0.7f, .top_p = 0.80f, .top_k = 20, .presence_penalty = 1.5f, .logit_bias = {}};
+      params = {.temperature = 0.7f, .top_p = 0.80f, .top_k = 20, .presence_penalty = 1.5f};
       break;
   }
   return params;

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "spec/model_spec.h"
+#include "backend/args.h"
 #include "weights/config.h"
 
 namespace lily {
@@ -22,7 +23,7 @@ struct SamplingParams {
   float presence_penalty = 0.0f;    // [-2, 2]; answer only
   float frequency_penalty = 0.0f;   // [-2, 2]; answer only
   std::uint64_t seed = 0;
-  std::vector<std::pair<TokenId, float>> logit_bias;  // -100 .. 100 each, at most 1,024
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // -100 .. 100 each, at most 1,024
   int n_top = 0;                    // Alternatives reported with each token, 0 .. 20
 };
 

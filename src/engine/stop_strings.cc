@@ -2,6 +2,7 @@
 #include "engine/stop_strings.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lily {
 namespace {

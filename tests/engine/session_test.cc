@@ -23,7 +23,7 @@ class SessionTest : public ::testing::Test {
   void SetUp() override { engine_->session().clear(); }
 
   static GenerateRequest request(const ChatPrompt& prompt) {
-    return {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = 64, .stop = {}, .checkpoint_at = prompt.turn_start};
+    return {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = 64, .checkpoint_at = prompt.turn_start};
   }
   static GenerateResult run(const GenerateRequest& request) {
     auto result = engine_->session().generate(request);
