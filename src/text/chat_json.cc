@@ -15,30 +15,23 @@ namespace {
 // to 15.
 std::string python_float(double value) {
   std::array<char, 40> buffer;
-  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                     std::chars_format::scientific);
+  char* const end = buffer.data() + buffer.size();
+  const auto written = std::to_chars(buffer.data(), end, value, std::chars_format::scientific);
   const std::string_view text(buffer.data(), static_cast<std::size_t>(written.ptr - buffer.data()));
-  const bool negative = text.front() == '-';
   const auto e = text.find('e');
-  std::string digits(text.substr(negative ? 1 : 0, e - (negative ? 1 : 0)));
+  int exponent = 0;
+  std::from_chars(text.data() + e + 2, written.ptr, exponent);
+  if (text[e + 1] == '-') exponent = -exponent;
+  if (exponent < -4 || exponent >= 16) return std::string(text);  // 1e-07, as Python has it.
+  std::string out(text.starts_with('-') ? "-" : "");
+  std::string digits(text.substr(out.size(), e - out.size()));
   std::erase(digits, '.');
-  const int exponent = std::stoi(std::string(text.substr(e + 1)));
-  std::string out(negative ? "-" : "");
-  if (exponent < -4 || exponent >= 16) {
-    if (digits.size() > 1) digits.insert(1, 1, '.');
-    const std::string power = std::to_string(std::abs(exponent));
-    out.append(digits)
-        .append(exponent < 0 ? "e-" : "e+")
-        .append(power.size() < 2 ? "0" : "")
-        .append(power);
-    return out;
-  }
-  if (exponent < 0)
+  if (exponent < 0) {
     return out.append("0.").append(static_cast<std::size_t>(-exponent - 1), '0').append(digits);
+  }
   const auto whole = static_cast<std::size_t>(exponent) + 1;
-  if (digits.size() <= whole)
-    return out.append(digits).append(whole - digits.size(), '0').append(".0");
-  return out.append(digits.insert(whole, 1, '.'));
+  if (digits.size() > whole) return out.append(digits.insert(whole, 1, '.'));
+  return out.append(digits).append(whole - digits.size(), '0').append(".0");
 }
 
 // Python's dict: a repeated key keeps its first place and takes its last value.
@@ -176,11 +169,20 @@ void append_value(const Json& value, std::string& out) {
   }
 }
 
-void append_control(unsigned char c, std::string& out) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  out += "\\u00";
-  out += kHex[c >> 4];
-  out += kHex[c & 15];
+void append_escaped(char c, std::string& out) {
+  constexpr std::string_view kNamed = "\"\\\n\r\t\b\f", kLetters = "\"\\nrtbf",
+                             kHex = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  if (const auto named = kNamed.find(c); named != std::string_view::npos) {
+    out += '\\';
+    out += kLetters[named];
+  } else if (byte < 0x20) {
+    out += "\\u00";
+    out += kHex[byte >> 4];
+    out += kHex[byte & 15];
+  } else {
+    out += c;
+  }
 }
 
 }  // namespace
@@ -217,37 +219,7 @@ std::string dump_json(const Json& value) {
 }
 
 void append_json_escaped(std::string_view text, std::string& out) {
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          append_control(static_cast<unsigned char>(c), out);
-        } else {
-          out += c;
-        }
-    }
-  }
+  for (const char c : text) append_escaped(c, out);
 }
 
 std::string_view kind_name(JsonKind kind) {

@@ -19,9 +19,8 @@ struct Json {
   JsonKind kind = JsonKind::kNull;
   std::string
       text;  // A string's characters; otherwise the scalar as Python writes it: 12, 1e-07, true.
-  std::vector<std::string>
-      keys;                 // An object's keys in order, no key twice; keys[i] names items[i].
-  std::vector<Json> items;  // The values of an array or an object.
+  std::vector<std::string> keys;  // An object's, in order, none twice; keys[i] names items[i].
+  std::vector<Json> items;        // The values of an array or an object.
 
   bool is(JsonKind wanted) const { return kind == wanted; }
   // The value under a key of an object; nullptr when there is none, or when this is no object.

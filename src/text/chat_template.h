@@ -25,8 +25,7 @@ class RenderedPrompt {
 
   std::size_t n_images = 0;  // Placeholders written, over all messages.
   std::size_t n_videos = 0;
-  bool in_thinking =
-      false;  // The text ends inside an open think block: the answer begins with reasoning.
+  bool in_thinking = false;  // Ends inside an open think block: the answer begins with reasoning.
 
  private:
   struct Run {

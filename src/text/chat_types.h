@@ -30,10 +30,9 @@ struct ToolCall {
 
 struct Message {
   Role role = Role::kUser;
-  std::vector<ContentPart>
-      content;  // Joined without a separator; empty for null and missing content.
-  std::optional<std::string>
-      reasoning;                     // Set (even to ""): content is not searched for a think block.
+  std::vector<ContentPart> content;  // Joined without a separator; empty: null, missing.
+  // Set, even to "": content is not searched for a think block.
+  std::optional<std::string> reasoning;
   std::vector<ToolCall> tool_calls;  // Of an assistant.
 };
 
@@ -45,9 +44,8 @@ struct ToolSpec {
 struct ChatOptions {
   bool add_generation_prompt = true;  // Open an assistant turn at the end.
   bool enable_thinking = true;        // False: that turn starts with an empty think block.
-  bool preserve_thinking =
-      false;  // True: keep the think blocks of all turns, not only since the last question.
-  bool add_vision_id = false;  // True: "Picture N: " or "Video N: " before each placeholder.
+  bool preserve_thinking = false;     // True: keep all think blocks, not only since the question.
+  bool add_vision_id = false;         // True: "Picture N: ", "Video N: " before placeholders.
 };
 
 struct Conversation {

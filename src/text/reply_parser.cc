@@ -13,8 +13,10 @@ constexpr int kMaxTrials =
 
 using Kind = ReplyEvent::Kind;
 
+constexpr std::string_view kSpace = " \t\r\n";
+
 bool is_space(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+  return text.find_first_not_of(kSpace) == std::string_view::npos;
 }
 
 }  // namespace
@@ -115,10 +117,13 @@ void ReplyParser::put_reasoning(std::size_t size, std::vector<ReplyEvent>& out) 
 
 // Where, in held thinking, an ending begins that consists of complete calls and white space only.
 std::optional<std::size_t> ReplyParser::find_final_calls() const {
+  const std::string_view used = rest().substr(0, rest().find_last_not_of(kSpace) + 1);
+  if (!used.ends_with(kCallClose) && !used.ends_with(kFunctionClose)) return std::nullopt;
   int trials = 0;
   for (auto at = rest().find('<'); at != std::string_view::npos; at = rest().find('<', at + 1)) {
     Match match = Match::kNo;
-    if (!opens_known_call(rest().substr(at), match) || ++trials > kMaxTrials) continue;
+    if (!opens_known_call(rest().substr(at), match)) continue;
+    if (++trials > kMaxTrials) break;
     ToolCallParser trial(body_.tools(), call_options_);
     std::vector<ReplyEvent> events;
     trial.feed(rest().substr(at), events);

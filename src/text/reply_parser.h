@@ -12,7 +12,7 @@ namespace lily {
 
 struct ReplyOptions {
   bool starts_in_thinking =
-      true;  // RenderedPrompt::in_thinking: the prompt ended inside a think block.
+      true;  // The prompt ended in a think block: RenderedPrompt::in_thinking.
   CallOptions calls;
 };
 

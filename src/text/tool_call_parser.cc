@@ -9,8 +9,8 @@ namespace lily {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
-constexpr int kMaxUnwrapped =
-    32;  // Bounds the rereading of text that looks like a call and is none.
+// Bounds the rereading of text that looks like a call and is none.
+constexpr int kMaxUnwrapped = 8;
 constexpr std::size_t kMaxFenceLine = 128;
 
 using Kind = ReplyEvent::Kind;

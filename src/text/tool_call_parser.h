@@ -26,8 +26,7 @@ struct ReplyEvent {
 enum class CallDelivery { kStreamed, kWhole };
 
 struct CallOptions {
-  bool enabled =
-      true;  // False (tool_choice "none"): markup is content. Without tools it is off as well.
+  bool enabled = true;   // False (tool_choice "none"), or without tools: markup is content.
   bool parallel = true;  // False: the answer ends with its first call, what follows is dropped.
   CallDelivery delivery = CallDelivery::kStreamed;
 };
@@ -64,9 +63,8 @@ class ToolCallParser {
 
   bool calls_enabled() const { return options_.enabled; }
   std::size_t n_complete_calls() const { return n_complete_; }
-  bool is_done() const {
-    return state_ == State::kDone;
-  }  // Nothing that follows can matter: the answer may be stopped.
+  // Nothing that follows can matter: the answer may be stopped.
+  bool is_done() const { return state_ == State::kDone; }
   const std::optional<CutCall>& cut() const { return cut_; }
   const ToolSchemas& tools() const { return tools_; }
 

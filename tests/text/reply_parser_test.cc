@@ -285,67 +285,68 @@ TEST(ReplyParser, TextValuesStreamBeforeTheyEnd) {
   EXPECT_EQ(events[2].text, "\\nd");
 }
 
-TEST(ReplyParser, LongHostileAnswersTakeLinearTime) {
+TEST(ReplyParser, LongHostileAnswersAreTakenApartInTime) {
   for (const std::string part :
        {"<tool_call>", "<function=add>", "<function=find_file><parameter=name>",
         "<tool_call>\n<function=add>\n", "<tool_call>\n<function=find_file>\n<parameter=name>\n",
         "</parameter>\n", "\n", "<", "</think"}) {
     std::string text;
-    while (text.size() < 300'000) text += part;
+    while (text.size() < 100'000) text += part;
     for (const ReplyOptions& options : {kAnswering, kThinking, kWholeCalls}) {
       const Reply reply = parse_reply(text, tools(), options);
-      EXPECT_LE(reply.summary.n_calls, text.size());
+      EXPECT_EQ(reply.summary.n_calls, 0U);
     }
   }
 }
 
 // ---- Laws
 
+const std::vector<std::string> kAnswerParts{"a",
+                                            "word ",
+                                            "\n",
+                                            "\n\n",
+                                            " ",
+                                            "é",
+                                            "<",
+                                            ">",
+                                            "</",
+                                            "```\n",
+                                            "<think>",
+                                            "</think>",
+                                            "\n</think>\n\n",
+                                            "<tool_call>",
+                                            "<tool_call>\n",
+                                            "</tool_call>",
+                                            "\n</tool_call>",
+                                            "<function=add>",
+                                            "<function=get_weather>\n",
+                                            "<function=fly>\n",
+                                            "</function>",
+                                            "\n</function>",
+                                            "<parameter=a>\n",
+                                            "<parameter=city>\n",
+                                            "<parameter=x>",
+                                            "</parameter>",
+                                            "\n</parameter>\n",
+                                            "1",
+                                            "3.0",
+                                            "{\"k\": [1]}",
+                                            "null",
+                                            "<tool_ca",
+                                            "</param",
+                                            "<function=",
+                                            call("add", "a", "1"),
+                                            call("get_weather", "city", "Ro\nme"),
+                                            unwrapped("add", "b", "x"),
+                                            call("find_file", "name", call("add", "a", "1"))};
+
 rc::Gen<std::string> random_answer() {
-  static const std::vector<std::string> kParts{"a",
-                                               "word ",
-                                               "\n",
-                                               "\n\n",
-                                               " ",
-                                               "é",
-                                               "<",
-                                               ">",
-                                               "</",
-                                               "```\n",
-                                               "<think>",
-                                               "</think>",
-                                               "\n</think>\n\n",
-                                               "<tool_call>",
-                                               "<tool_call>\n",
-                                               "</tool_call>",
-                                               "\n</tool_call>",
-                                               "<function=add>",
-                                               "<function=get_weather>\n",
-                                               "<function=fly>\n",
-                                               "</function>",
-                                               "\n</function>",
-                                               "<parameter=a>\n",
-                                               "<parameter=city>\n",
-                                               "<parameter=x>",
-                                               "</parameter>",
-                                               "\n</parameter>\n",
-                                               "1",
-                                               "3.0",
-                                               "{\"k\": [1]}",
-                                               "null",
-                                               "<tool_ca",
-                                               "</param",
-                                               "<function=",
-                                               call("add", "a", "1"),
-                                               call("get_weather", "city", "Ro\nme"),
-                                               unwrapped("add", "b", "x"),
-                                               call("find_file", "name", call("add", "a", "1"))};
-  return rc::gen::map(rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(kParts)),
-                      [](const std::vector<std::string>& parts) {
-                        std::string text;
-                        for (const auto& part : parts) text += part;
-                        return text;
-                      });
+  const auto parts = rc::gen::container<std::vector<std::string>>(rc::gen::elementOf(kAnswerParts));
+  return rc::gen::map(parts, [](const std::vector<std::string>& chosen) {
+    std::string text;
+    for (const auto& part : chosen) text += part;
+    return text;
+  });
 }
 
 rc::Gen<ReplyOptions> random_options() {
