@@ -5,7 +5,7 @@ FUZZ_RUNS ?= 1000000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ bench fuzz test-full test-tokens test-oracle format tidy clean
+.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ bench fuzz test-full test-tokens test-oracle test-bare format tidy clean
 
 all: setup lily
 
@@ -47,9 +47,13 @@ fuzz: setup-dev
 test-full: lily
 	tools/full_size.sh
 test-tokens: setup-test
-	tools/real_tokens.sh
+	tools/fetch_real_tokenizer.sh build/realtok
+	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target text_test
+	$(CTEST) build/release -R '^text$$' --verbose
 test-oracle:
 	tools/pocket/check_goldens.sh
+test-bare:
+	tools/bare_root.sh
 
 # --- house -------------------------------------------------------------------------------------------------------------
 setup:
