@@ -1,0 +1,52 @@
+// Asking the system about itself.
+#include "cli/machine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+
+#include "base/env.h"
+#include "engine/plan.h"
+
+namespace lily::cli {
+namespace {
+
+constexpr std::size_t kMaxCpuInfoBytes = 16u << 20;
+
+std::string cpu_name() {
+  const auto text = read_file("/proc/cpuinfo", kMaxCpuInfoBytes);
+  if (!text) return "";
+  constexpr std::string_view kField = "model name";
+  const auto field = text->find(kField);
+  const auto colon = field == std::string::npos ? field : text->find(": ", field);
+  if (colon == std::string::npos) return "";
+  return text->substr(colon + 2, text->find('\n', colon) - colon - 2);
+}
+
+// The folder itself, or the nearest one above it that exists.
+Path existing_part(Path folder) {
+  std::error_code failed;
+  while (!folder.empty() && !std::filesystem::exists(folder, failed) && folder != folder.parent_path()) folder = folder.parent_path();
+  return folder;
+}
+
+}  // namespace
+
+Machine describe_machine() {
+  Machine out;
+  out.cpu = cpu_name();
+  out.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  out.memory_bytes = machine_memory_bytes();
+  out.cache_folder = env::cache_folder();
+  const Path there = existing_part(out.cache_folder);
+  if (there.empty()) return out;
+  out.cache_writable = ::access(there.c_str(), W_OK | X_OK) == 0;
+  std::error_code failed;
+  const auto space = std::filesystem::space(there, failed);
+  if (!failed) out.disk_free_bytes = space.available;
+  return out;
+}
+
+}  // namespace lily::cli

@@ -1,0 +1,61 @@
+// Finding a checkpoint, and opening it with the flags of a command.
+#include "cli/model_source.h"
+
+#include <system_error>
+
+#include "cli/terminal.h"
+
+namespace lily::cli {
+namespace {
+
+bool is_checkpoint(const Path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / "config.json", ignored);
+}
+
+Path beside_the_program() {
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? Path() : program.parent_path().parent_path() / "share/lily/pocket";
+}
+
+void show_packing(ProgressLine& line, const PackProgress& progress) {
+  constexpr const char* kDoing[] = {"waiting for another process that packs", "checking what was packed before", "packing"};
+  const auto total = static_cast<double>(progress.total_bytes);
+  const double share = total > 0 ? static_cast<double>(progress.done_bytes) / total : 0.0;
+  line.show(kDoing[static_cast<int>(progress.phase)], share, human_bytes(total));
+}
+
+}  // namespace
+
+Result<Path> model_folder(const Path& named) {
+  if (!named.empty()) return named;
+  for (const Path& folder : {Path(LILY_POCKET_DIR), beside_the_program()}) {
+    if (is_checkpoint(folder)) return folder;
+  }
+  return Error{ErrorCode::kNotFound, "the pocket checkpoint is not at " LILY_POCKET_DIR "; name one with --model"};
+}
+
+Result<Tokenizer> load_tokenizer(const Path& named) {
+  if (!named.empty()) return Tokenizer::load(named);
+  LILY_TRY(const Path folder, model_folder({}));
+  return Tokenizer::load(folder / "tokenizer.json");
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const OpenWishes& wishes) {
+  ProgressLine line(!wishes.quiet);
+  EngineOptions options;
+  LILY_TRY(options.model, model_folder(flags.model));
+  options.backend = flags.backend;
+  options.backend_options = {.threads = flags.threads,
+                             .isa = flags.isa,
+                             .activations = flags.exact ? Activations::kF32 : Activations::kInt8};
+  options.chunk_tokens = flags.chunk_tokens;
+  options.context_tokens = flags.context_tokens;
+  options.n_checkpoints = wishes.n_checkpoints;
+  options.pack = !flags.no_pack;
+  options.progress = [&line](const PackProgress& progress) { show_packing(line, progress); };
+  return Engine::open(options);
+}
+
+}  // namespace lily::cli

@@ -1,0 +1,24 @@
+// Which checkpoint a command works on, and opening it as an engine or a tokenizer.
+#pragma once
+
+#include <memory>
+
+#include "cli/options.h"
+#include "engine/engine.h"
+
+namespace lily::cli {
+
+// The folder that was named, else the pocket checkpoint: of the source tree, or installed beside the program.
+Result<Path> model_folder(const Path& named);
+
+// The file that was named, else the pocket checkpoint's tokenizer.
+Result<Tokenizer> load_tokenizer(const Path& named);
+
+struct OpenWishes {
+  int n_checkpoints = 0;
+  bool quiet = false;  // No progress line.
+};
+
+Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const OpenWishes& wishes);
+
+}  // namespace lily::cli

@@ -1,0 +1,134 @@
+// What a command line asks for, as plain structs. options.cc fills them; each command takes its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/file.h"
+
+namespace lily::cli {
+
+// Which model, and how it is run.
+struct EngineFlags {
+  Path model;  // Empty: the pocket checkpoint.
+  std::string backend = "cpu";
+  int threads = 0;  // 0: all cores that this process may use.
+  int chunk_tokens = 512;
+  int context_tokens = 0;  // 0: as many as fit.
+  std::string isa;         // Empty: the best there is.
+  bool no_pack = false;
+  bool exact = false;  // Activations stay f32.
+};
+
+struct SamplingFlags {
+  std::string preset;  // Empty: what generation_config.json says.
+  bool greedy = false;
+  std::optional<float> temperature, top_p, min_p;
+  std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<int> top_k;
+  std::optional<std::uint64_t> seed;
+  std::vector<std::string> logit_bias;  // "id:value"
+  int n_top = 0;
+};
+
+// What run and chat share.
+struct AnswerFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  std::string system;
+  std::vector<std::string> stop;
+  int max_tokens = 0;  // 0: until the context is full.
+  bool no_thinking = false;
+  bool quiet = false;
+};
+
+struct RunFlags {
+  AnswerFlags answer;
+  std::optional<std::string> prompt;  // "-": standard input.
+  Path prompt_file;
+  bool raw = false;
+  bool json = false;
+};
+
+struct ChatFlags {
+  AnswerFlags answer;
+  Path save;    // Written after every answer.
+  Path resume;  // Read at the start.
+};
+
+struct InfoFlags {
+  Path model;
+  bool json = false;
+};
+
+struct DoctorFlags {
+  Path model;
+  std::string spec;    // "35b" or "pocket": plan for a shape instead of a checkpoint.
+  std::string memory;  // "24G"; empty: this machine.
+  int context_tokens = 0;
+  bool verify = false;
+  bool json = false;
+};
+
+struct TokenizeFlags {
+  Path tokenizer;  // Empty: the pocket checkpoint's.
+  bool json = false;
+  bool plain = false;  // Spellings of added tokens are ordinary text.
+};
+
+struct DetokenizeFlags {
+  Path tokenizer;
+  bool json = false;
+};
+
+struct RenderFlags {
+  Path tokenizer;
+  bool ids = false;
+};
+
+struct EvalFlags {
+  EngineFlags engine;
+  Path golden;
+  bool json = false;
+  bool quiet = false;
+};
+
+struct SynthFlags {
+  std::string spec;
+  Path out;
+  Path tokenizer_folder;  // Empty: the pocket checkpoint's.
+  int n_layers = 0;       // 0: all.
+  std::uint64_t seed = 1;
+  bool quiet = false;
+};
+
+struct BenchFlags {
+  EngineFlags engine;
+  std::vector<int> prefill = {128, 512};
+  int decode_tokens = 64;
+  int depth_tokens = 128;  // Positions that lie in the cache when decoding starts.
+  int repeat = 3;
+  bool json = false;
+};
+
+struct LimitsFlags {
+  int threads = 0;
+  int mebibytes = 1024;
+  bool json = false;
+};
+
+using Command = std::variant<RunFlags, ChatFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags, RenderFlags,
+                             EvalFlags, SynthFlags, BenchFlags, LimitsFlags>;
+
+struct ParsedLine {
+  std::string name;                // "run": what messages begin with.
+  std::optional<Command> command;  // Empty: help or a complaint was printed, and the program ends.
+  int exit_status = 0;
+};
+
+ParsedLine parse_command_line(int argc, char** argv);
+
+}  // namespace lily::cli

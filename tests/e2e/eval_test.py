@@ -1,0 +1,40 @@
+"""lily eval on the recorded truth: the bars of docs/NUMERICS.md."""
+from harness import GOLDEN, Case, main
+
+
+class Eval(Case):
+    def report(self, file, *more):
+        return self.succeeds("eval", "--json", "--golden", GOLDEN / file, *more).json()
+
+    def test_the_reference_is_the_oracle_to_the_fourth_digit(self):
+        answers = self.report("answers.json", "--backend", "reference")
+        self.assertEqual(answers["top1"], 1.0)
+        self.assertLessEqual(answers["log_prob_max_difference"], 1e-3)
+        self.assertEqual(answers["greedy_equal"], answers["greedy_total"], answers["greedy_different"])
+        self.assertGreater(answers["positions"], 5000)
+
+    def test_the_reference_gives_whole_distributions_alike(self):
+        full = self.report("full.safetensors", "--backend", "reference")
+        self.assertEqual(full["positions"], 192)
+        self.assertLessEqual(full["kl_mean"], 1e-6)
+        self.assertIsNone(full["greedy_total"])
+
+    def test_eight_bit_activations_keep_the_answers(self):
+        full = self.report("full.safetensors")
+        self.assertLessEqual(full["kl_mean"], 1e-4)
+        answers = self.report("answers.json")
+        self.assertGreaterEqual(answers["top1_replies"], 0.99)
+        self.assertGreaterEqual(answers["greedy_equal"], 0.97 * answers["greedy_total"], answers["greedy_different"])
+        self.assertAlmostEqual(answers["perplexity"] / answers["perplexity_reference"], 1.0, delta=0.002)
+
+    def test_exact_activations_are_closer_still(self):
+        self.assertLessEqual(self.report("full.safetensors", "--exact")["kl_mean"], 1e-6)
+
+    def test_the_table_names_every_figure(self):
+        table = self.succeeds("eval", "--golden", GOLDEN / "full.safetensors").out
+        for name in ("positions", "top-1", "KL mean", "perplexity"):
+            self.assertIn(name, table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""The bytes of a greedy answer depend on the question, not on how it is computed."""
+from harness import PLAIN, Case, golden_json, main
+
+
+def long_question():
+    """A conversation of the recorded truth with several hundred tokens before its question."""
+    row = max((r for r in golden_json("answers.json")["rows"] if len(r["messages"]) == 2), key=lambda r: r["prompt_length"])
+    return row["messages"][0]["content"], row["messages"][1]["content"]
+
+
+class SameAnswer(Case):
+    def test_chunks_threads_and_packing_change_nothing(self):
+        question, answer = long_question()
+        expected = self.succeeds("run", *PLAIN, "--json", stdin=question).json()
+        self.assertEqual(expected["text"], answer)
+        self.assertGreater(expected["usage"]["prompt_tokens"], 130)
+        for chunk in (1, 2, 3, 63, 64, 65, 2048):
+            for threads in (1, 2):
+                for pack in ([], ["--no-pack"]):
+                    with self.subTest(chunk=chunk, threads=threads, pack=pack):
+                        got = self.succeeds("run", *PLAIN, "--json", "--chunk", chunk, "--threads", threads, *pack, stdin=question).json()
+                        self.assertEqual((got["text"], got["tokens"]), (expected["text"], expected["tokens"]))
+
+    def test_the_portable_instruction_set_gives_the_same_log_probabilities(self):
+        question, _ = long_question()
+        runs = [self.succeeds("run", *PLAIN, "--json", "--top-logprobs", "2", *isa, stdin=question).json()["logprobs"]
+                for isa in ([], ["--isa", "portable"])]
+        self.assertEqual(*runs)
+
+
+if __name__ == "__main__":
+    main()
