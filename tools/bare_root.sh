@@ -10,7 +10,7 @@ mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 command -v debootstrap > /dev/null || apt-get install -y -qq debootstrap > /dev/null
 
 mkdir -p "$folder"
-[ -f "$folder/bare.tar" ] || debootstrap --variant=minbase --include=make,ca-certificates --make-tarball="$folder/bare.tar" \
+[ -f "$folder/bare.tar" ] || debootstrap --variant=minbase --include=make --make-tarball="$folder/bare.tar" \
   bookworm "$folder/bootstrap" "$mirror" > /dev/null
 
 clean_up() {
@@ -22,9 +22,9 @@ trap clean_up EXIT
 try() {
   clean_up
   rm -rf --one-file-system "$folder/root"
-  debootstrap --variant=minbase --include=make,ca-certificates --unpack-tarball="$folder/bare.tar" bookworm "$folder/root" "$mirror" > /dev/null
+  debootstrap --variant=minbase --include=make --unpack-tarball="$folder/bare.tar" bookworm "$folder/root" "$mirror" > /dev/null
   cp /etc/resolv.conf "$folder/root/etc/"
-  cp /etc/apt/apt.conf.d/* "$folder/root/etc/apt/apt.conf.d/"
+  cat /etc/apt/apt.conf.d/* | grep '^Acquire::' > "$folder/root/etc/apt/apt.conf.d/99acquire" || true
   mount --bind /proc "$folder/root/proc"
   mount --bind /dev "$folder/root/dev"
   git clone --quiet . "$folder/root/lily"
