@@ -85,7 +85,7 @@ def table(name, comment, code_points):
 def main():
     changed = unsafe()
     parts = [
-        "// Character classes and NFC facts of the reference tokenizer. Written by tools/make_unicode_tables.py.",
+        "// Classes and NFC facts of the reference tokenizer. Written by tools/make_unicode_tables.py.",
         '#include "text/unicode_tables.h"\n\nnamespace lily {\n',
         table("kLetterRanges", "\\p{L}.", matching(r"\p{L}")),
         table("kMarkRanges", "\\p{M}.", matching(r"\p{M}")),

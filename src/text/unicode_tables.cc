@@ -1,4 +1,4 @@
-// Character classes and NFC facts of the reference tokenizer. Written by tools/make_unicode_tables.py.
+// Classes and NFC facts of the reference tokenizer. Written by tools/make_unicode_tables.py.
 #include "text/unicode_tables.h"
 
 namespace lily {
