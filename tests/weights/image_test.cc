@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstring>
+
 #include "tests/weights/support.h"
 
 namespace lily::test {
@@ -66,6 +68,33 @@ TEST(Image, UnfinishedImagesAreForThePackerOnly) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find("unfinished"), std::string::npos);
   EXPECT_TRUE(parse(bytes, header.data_start, true).has_value());
+}
+
+TEST(Image, DamageIsSaidInWords) {
+  const auto header = tiny_header();
+  const auto good = image_header_bytes(header);
+  const auto message = [&](std::vector<std::byte> bytes, std::uint64_t size) { return parse(bytes, size).error().message; };
+  auto old = good, flipped = good, foreign = good;
+  old[8] = std::byte{9};
+  flipped[100] ^= std::byte{1};
+  foreign[0] = std::byte{'X'};
+  EXPECT_EQ(message(old, header.file_bytes()), "x.lilyimage: image format 9, this Lily reads 1");
+  EXPECT_EQ(message(flipped, header.file_bytes()), "x.lilyimage: the header's checksum is wrong: the file is damaged");
+  EXPECT_EQ(message(foreign, header.file_bytes()), "x.lilyimage: not a weight image");
+  EXPECT_EQ(message({}, 0), "x.lilyimage: not a weight image");
+  EXPECT_NE(message(good, header.file_bytes() - 1).find("the file is truncated"), std::string::npos);
+}
+
+TEST(Image, DifferencesAreSaidInWords) {
+  const auto wanted = tiny_header();
+  auto found = wanted;
+  EXPECT_EQ(image_difference(found, wanted), "");
+  found.source ^= 1;
+  EXPECT_EQ(image_difference(found, wanted), "the checkpoint's files have changed");
+  found.manifest ^= 1;
+  EXPECT_EQ(image_difference(found, wanted), "config.json now describes other tensors");
+  found.layout = WeightLayout::kRowMajor;
+  EXPECT_EQ(image_difference(found, wanted), "it has another layout");
 }
 
 TEST(Image, FindKnowsItsTensorsOnly) {

@@ -1,0 +1,40 @@
+// The header of a weight image. The checksum would stop almost every change, so it is made right before the header is read:
+// whatever is accepted must keep its tensors inside the data.
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "weights/hash.h"
+#include "weights/image.h"
+
+namespace {
+
+constexpr std::size_t kLengthAt = 16, kChecksumAt = 24, kFileBytesAt = 32;
+
+void make_checksum_right(std::vector<std::byte>& bytes) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + kLengthAt, 8);
+  if (length < 96 || length > bytes.size()) return;
+  std::memset(bytes.data() + kChecksumAt, 0, 8);
+  const std::uint64_t sum = lily::checksum(std::span(bytes).first(length));
+  std::memcpy(bytes.data() + kChecksumAt, &sum, 8);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 96) return 0;
+  const auto input = std::as_bytes(std::span(data, size));
+  std::vector<std::byte> bytes(input.begin(), input.end());
+  make_checksum_right(bytes);
+  std::uint64_t file_bytes = 0;
+  std::memcpy(&file_bytes, bytes.data() + kFileBytesAt, 8);
+  const auto header = lily::parse_image_header(bytes, {file_bytes, "fuzz.lilyimage", true});
+  if (!header.has_value()) return 0;
+  LILY_CHECK(header->data_start + header->data_bytes == file_bytes);
+  for (const auto& t : header->tensors) {
+    LILY_CHECK(t.offset % lily::kSectionAlign == 0 && t.offset + t.bytes <= header->data_bytes && t.bytes > 0);
+  }
+  return 0;
+}
