@@ -116,6 +116,22 @@ TEST(Bpe, FusesACharacterOnlyWhereNoMergeTakesAPartOfIt) {
   EXPECT_EQ(ids, (std::vector<TokenId>{258, 256, 0xB0, 0xB4}));
 }
 
+TEST(Bpe, DoesNotFuseACharacterThatALowerMergeWouldTakeTooEarly) {
+  Model model;
+  for (int byte = 0; byte < 256; ++byte) {
+    model.tokens.emplace_back(1, static_cast<char>(byte));
+    model.byte_ids[static_cast<std::size_t>(byte)] = byte;
+  }
+  model.tokens.insert(model.tokens.end(), {"水a", "ab", "\xE6\xB0", "水"});
+  model.merges = {{259, 'a', 256}, {'a', 'b', 257}, {0xE6, 0xB0, 258}, {258, 0xB4, 259}};
+  const Bpe bpe = Bpe::build(model.vocab(), model.byte_ids, model.merges).value();
+  Bpe::Scratch scratch;
+  std::vector<TokenId> ids;
+  bpe.encode("水ab", scratch, ids);
+  EXPECT_EQ(ids, (std::vector<TokenId>{259, 257}));
+  EXPECT_EQ(ids, by_definition(model, "水ab"));
+}
+
 TEST(Bpe, RefusesAMergeThatOccursTwice) {
   Model model;
   for (int byte = 0; byte < 256; ++byte) {
