@@ -149,8 +149,10 @@ TEST(CpuChoose, DrawsFollowTheDistribution) {
   for (int draw = 0; draw < kDraws; draw += kRows) {
     for (int row = 0; row < kRows; ++row)
       c.rows[static_cast<std::size_t>(row)].control.draw = static_cast<std::uint64_t>(draw + row);
-    for (const float token : run(cpu_backend(), c).at("token"))
+    const Outputs drawn = run(cpu_backend(), c);
+    for (const float token : drawn.at("token")) {
       ++seen[std::min<std::size_t>(static_cast<std::size_t>(token), kCells)];
+    }
   }
   double chi_square = 0.0;
   for (std::size_t i = 0; i <= kCells; ++i)

@@ -1,4 +1,6 @@
 // gdn_scan: a task is one value head of one segment; where heads are too few for the threads, a block of its columns.
+#include <algorithm>
+
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/row_tiles.h"
 
@@ -6,7 +8,9 @@ namespace lily::cpu {
 namespace {
 
 // Up to this many rows the state is swept from memory row by row; from here on a slice of it stays in the first-level cache.
-constexpr int kFewRows = 3;
+constexpr int kFewRows = 4;
+// Rows that all slices go over before the next ones: their q and k are read once per slice and should stay in the second-level cache.
+constexpr std::int64_t kRunRows = 32;
 constexpr std::int64_t kColumnBlocks = kDeltaDim / kLanes;
 constexpr std::size_t kSliceBytes = kDeltaDim * kLanes * sizeof(float);
 
@@ -49,9 +53,26 @@ void scan_block(const Kernels& kernels, ScanTask task, std::int64_t block) {
   kernels.gdn.scan_columns(task);
 }
 
+// Rows first .. first + kRunRows of a task; those after the first go on from where the state was left.
+ScanTask run_of(ScanTask task, std::int64_t first) {
+  if (first > 0) task.state_in = task.state_out;
+  task.q += first * task.key_stride;
+  task.k += first * task.key_stride;
+  task.v += first * task.value_stride;
+  task.o += first * task.value_stride;
+  task.decay += first * task.gate_stride;
+  task.beta += first * task.gate_stride;
+  if (task.snapshots != nullptr) task.snapshots += first * task.slot_bytes;
+  task.n_rows = std::min(kRunRows, task.n_rows - first);
+  return task;
+}
+
 void scan_head(const Kernels& kernels, const ScanTask& task) {
   if (task.n_rows <= kFewRows) return kernels.gdn.scan_rows(task);
-  for (std::int64_t block = 0; block < kColumnBlocks; ++block) scan_block(kernels, task, block);
+  for (std::int64_t first = 0; first < task.n_rows; first += kRunRows) {
+    const ScanTask run = run_of(task, first);
+    for (std::int64_t block = 0; block < kColumnBlocks; ++block) scan_block(kernels, run, block);
+  }
 }
 
 void norm_head(const Kernels& kernels, const GdnScanArgs& args, const Segment& segment, std::int64_t head) {

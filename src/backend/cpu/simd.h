@@ -11,6 +11,7 @@
 //   load_streams(p, out)    out[s] lane i = p[4 i + s]
 //   transpose_bf16          16 x 16 bf16, rows `stride` apart; out[16 column + row], f32
 //   times_pow2(x, t)        x * 2^n where t = n + 0x1.8p23, in two factors so that results may be subnormal
+//   prefetch(p)             asks for the cache line of p in the second-level cache
 //
 // exp, sigmoid, silu and softplus are our own: one written order with explicit fma, no library call. Coefficients are Chebyshev
 // fits over the reduced range, rounded to float.
@@ -28,6 +29,8 @@
 #endif
 
 namespace lily::cpu::LILY_ISA {
+
+LILY_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 LILY_INLINE F16 load_n(const float* p, int n) {
   float lanes[16] = {};

@@ -74,7 +74,7 @@ struct SpanTask {
   std::int64_t first_position;  // Of row 0, counted from the start of the span; may be negative or past its end.
   const std::uint16_t* keys[kPagesPerSpan];    // [64, 256] bf16; null past the last row's position
   const std::uint16_t* values[kPagesPerSpan];
-  float* tile;     // [16, 256] scratch
+  float* tile;     // [256, 16] scratch
   float* scores;   // [n_rows * group, kAttentionSpan] scratch
   float* mix;      // [n_rows * group, 256]: sum of exp(score - largest) * value; rows before the span are left alone
   float* largest;  // [n_rows * group]

@@ -15,6 +15,7 @@
 namespace lily::cpu::LILY_ISA {
 
 constexpr int kPageRows = kAttentionSpan / kPagesPerSpan;
+constexpr int kTileBytes = kLanes * kHeadDim * static_cast<int>(sizeof(std::uint16_t));
 
 inline void norm_and_turn(const float* x, const float* norm, const float* cosines, const float* sines, float scale,
                           float eps, float* y) {
@@ -34,19 +35,18 @@ inline void turn_keys(const std::uint16_t* keys, float* tile) {
   for (int d = 0; d < kHeadDim; d += kLanes) transpose_bf16(keys + d, kHeadDim, tile + d * kLanes);
 }
 
-// tile [16 positions][256 dims] from n rows of values.
-inline void widen_values(const std::uint16_t* values, int n, float* tile) {
-  for (int i = 0; i < n * kHeadDim; i += kLanes) store(tile + i, load_bf16(values + i));
-}
-
-// Scores of kN queries against 16 positions; positions from n_seen on get -infinity.
+// Scores of kN queries against 16 positions; positions from n_seen on get -infinity. Meanwhile the 8 KiB at `ahead` are fetched: at
+// decode a key is used by eight queries and then never again, so waiting for memory would be most of the time.
 template <int kN>
-LILY_INLINE void score_queries(const float* q, const float* tile, int n_seen, float* scores) {
+LILY_INLINE void score_queries(const float* q, const float* tile, int n_seen, const void* ahead, float* scores) {
   F16 sum[kN];
   for (int h = 0; h < kN; ++h) sum[h] = zero();
-  for (int d = 0; d < kHeadDim; ++d) {
-    const F16 key = load(tile + d * kLanes);
-    for (int h = 0; h < kN; ++h) sum[h] = fma(broadcast(q[h * kHeadDim + d]), key, sum[h]);
+  for (int d = 0; d < kHeadDim; d += 2) {
+    prefetch(static_cast<const char*>(ahead) + d * (kTileBytes / kHeadDim));
+    for (int e = d; e < d + 2; ++e) {
+      const F16 key = load(tile + e * kLanes);
+      for (int h = 0; h < kN; ++h) sum[h] = fma(broadcast(q[h * kHeadDim + e]), key, sum[h]);
+    }
   }
   for (int h = 0; h < kN; ++h) {
     store(scores + h * kAttentionSpan,
@@ -54,14 +54,14 @@ LILY_INLINE void score_queries(const float* q, const float* tile, int n_seen, fl
   }
 }
 
-// mix [kN, 256] += weights [kN, n] times the tile's n values.
+// mix [kN, 256] += weights [kN, n] times n values.
 template <int kN>
-LILY_INLINE void mix_values(const float* weights, const float* tile, int n, float* mix) {
+LILY_INLINE void mix_values(const float* weights, const std::uint16_t* values, int n, float* mix) {
   for (int d = 0; d < kHeadDim; d += kLanes) {
     F16 sum[kN];
     for (int h = 0; h < kN; ++h) sum[h] = load(mix + h * kHeadDim + d);
     for (int p = 0; p < n; ++p) {
-      const F16 value = load(tile + p * kHeadDim + d);
+      const F16 value = load_bf16(values + p * kHeadDim + d);
       for (int h = 0; h < kN; ++h) {
         sum[h] = fma(broadcast(weights[h * kAttentionSpan + p]), value, sum[h]);
       }
@@ -90,17 +90,29 @@ LILY_INLINE int seen_by(const SpanTask& t, int row) {
   return clamp_count(t.first_position + row + 1, kAttentionSpan);
 }
 
+LILY_INLINE const std::uint16_t* row_at(const std::uint16_t* const (&pages)[kPagesPerSpan], int position) {
+  return pages[position / kPageRows] + position % kPageRows * kHeadDim;
+}
+
+// What to fetch while the queries from head h on are scored: the next keys, then the values that go with these.
+LILY_INLINE const void* ahead_of(const SpanTask& t, int at, int last, int row, int h) {
+  if (row > 0) return t.tile;
+  if (h > 0) return row_at(t.values, at);
+  return at + kLanes < last ? static_cast<const void*>(row_at(t.keys, at + kLanes)) : t.tile;
+}
+
 inline void score_span(const SpanTask& t) {
   const int last = seen_by(t, t.n_rows - 1);
   for (int at = 0; at < last; at += kLanes) {
-    turn_keys(t.keys[at / kPageRows] + at % kPageRows * kHeadDim, t.tile);
+    turn_keys(row_at(t.keys, at), t.tile);
     for (int row = 0; row < t.n_rows; ++row) {
       const int n_seen = seen_by(t, row) - at;
       if (n_seen <= 0) continue;
       const float* const q = t.q + row * t.q_stride;
       float* const scores = t.scores + row * t.group * kAttentionSpan + at;
       for_heads(t.group, [&](int h, auto n) LILY_INLINE_LAMBDA {
-        score_queries<n.kValue>(q + h * kHeadDim, t.tile, n_seen, scores + h * kAttentionSpan);
+        score_queries<n.kValue>(q + h * kHeadDim, t.tile, n_seen, ahead_of(t, at, last, row, h),
+                                scores + h * kAttentionSpan);
       });
     }
   }
@@ -134,16 +146,14 @@ inline void weigh_span(const SpanTask& t) {
 
 inline void mix_span(const SpanTask& t) {
   const int last = seen_by(t, t.n_rows - 1);
-  for (int at = 0; at < last; at += kLanes) {
-    const int n_tile = clamp_count(last - at, kLanes);
-    widen_values(t.values[at / kPageRows] + at % kPageRows * kHeadDim, n_tile, t.tile);
+  for (int at = 0; at < last; at += kPageRows) {
     for (int row = 0; row < t.n_rows; ++row) {
-      const int n = clamp_count(seen_by(t, row) - at, kLanes);
+      const int n = clamp_count(seen_by(t, row) - at, kPageRows);
       if (n == 0) continue;
       const float* const weights = t.scores + row * t.group * kAttentionSpan + at;
       float* const mix = t.mix + row * t.group * kHeadDim;
       for_heads(t.group, [&](int h, auto count) LILY_INLINE_LAMBDA {
-        mix_values<count.kValue>(weights + h * kAttentionSpan, t.tile, n, mix + h * kHeadDim);
+        mix_values<count.kValue>(weights + h * kAttentionSpan, row_at(t.values, at), n, mix + h * kHeadDim);
       });
     }
   }
