@@ -45,7 +45,7 @@ class Pass {
                           .conv_weight = w.conv, .a_log = w.a_log, .dt_bias = w.dt_bias, .state = state,
                           .q = at_.q, .k = at_.k, .v = at_.v, .decay = at_.decay, .beta = at_.beta,
                           .n_key_heads = spec_.n_key_heads, .n_value_heads = spec_.n_value_heads,
-                          .eps = spec_.rms_eps});
+                          .eps = kDeltaNormEps / kDeltaDim});
     backend_.gdn_scan({.control = control_, .q = at_.q, .k = at_.k, .v = at_.v,
                        .decay = at_.decay, .beta = at_.beta, .z = at_.z, .norm = w.norm, .state = state,
                        .y = at_.mixed, .n_key_heads = spec_.n_key_heads, .n_value_heads = spec_.n_value_heads,

@@ -18,6 +18,9 @@ using TokenId = std::int32_t;
 inline constexpr int kHeadDim = 256;        // Attention head size.
 inline constexpr int kRotaryDims = 64;      // The first dims of a head that rope turns.
 inline constexpr int kDeltaDim = 128;       // Key and value size of a delta head.
+// Queries and keys of a delta head are divided by sqrt(sum(x^2) + this), as in the published model (transformers). MLX puts
+// the same constant on the mean instead, 128 times as much: docs/NUMERICS.md has the difference measured.
+inline constexpr float kDeltaNormEps = 1e-6f;
 inline constexpr int kConvTaps = 4;         // Causal convolution width; the window holds kConvTaps - 1 rows.
 inline constexpr int kQuantGroup = 64;      // Weights that share a scale and a bias.
 inline constexpr int kMaxChosenExperts = 16;
