@@ -15,9 +15,11 @@ namespace {
 
 // A new seed for each run, short enough to be typed again.
 std::uint64_t new_seed() {
-  const auto now = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  const auto drawn = philox4x32({static_cast<std::uint32_t>(now), static_cast<std::uint32_t>(now >> 32), 0, 0},
-                                {static_cast<std::uint32_t>(::getpid()), 0});
+  const auto now =
+      static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  const auto drawn =
+      philox4x32({static_cast<std::uint32_t>(now), static_cast<std::uint32_t>(now >> 32), 0, 0},
+                 {static_cast<std::uint32_t>(::getpid()), 0});
   return drawn[0];
 }
 
@@ -27,7 +29,8 @@ SamplingParams preset_named(const std::string& name) {
 }
 
 Error bad_bias(const std::string& text) {
-  return {ErrorCode::kInvalidArgument, "--logit-bias: '" + text + "', expected ID:VALUE such as 42:-100"};
+  return {ErrorCode::kInvalidArgument,
+          "--logit-bias: '" + text + "', expected ID:VALUE such as 42:-100"};
 }
 
 Result<std::pair<TokenId, float>> parse_bias(const std::string& text) {
@@ -47,11 +50,14 @@ void set_if(T& field, const std::optional<T>& wish) {
   if (wish) field = *wish;
 }
 
-double rate(double n, double seconds) { return n > 0 && seconds > 0 ? n / seconds : 0.0; }
+double rate(double n, double seconds) {
+  return n > 0 && seconds > 0 ? n / seconds : 0.0;
+}
 
 }  // namespace
 
-Result<SettledSampling> settle_sampling(const SamplingFlags& flags, const GenerationDefaults& defaults) {
+Result<SettledSampling> settle_sampling(const SamplingFlags& flags,
+                                        const GenerationDefaults& defaults) {
   SettledSampling out;
   SamplingParams& params = out.params;
   params = flags.preset.empty() ? with_defaults({}, defaults) : preset_named(flags.preset);
@@ -83,16 +89,22 @@ namespace {
 class Listener {
  public:
   Listener(bool in_thinking, const AnswerWishes& wishes, InterruptScope& interrupt)
-      : parser_({}, {.starts_in_thinking = in_thinking, .calls = {}}), wishes_(wishes), interrupt_(interrupt), line_(!wishes.quiet) {}
+      : parser_({}, {.starts_in_thinking = in_thinking, .calls = {}}),
+        wishes_(wishes),
+        interrupt_(interrupt),
+        line_(!wishes.quiet) {}
 
   void on_prefill(int done, int total) {
-    line_.show("reading the prompt", static_cast<double>(done) / total, fmt::format("{} tokens", total));
+    line_.show("reading the prompt", static_cast<double>(done) / total,
+               fmt::format("{} tokens", total));
   }
 
   void on_token(const TokenEvent& event, bool record) {
     line_.clear();
     if (record && event.token >= 0) {
-      answer_.records.push_back({event.token, event.log_prob, {event.top_ids.begin(), event.top_ids.end()},
+      answer_.records.push_back({event.token,
+                                 event.log_prob,
+                                 {event.top_ids.begin(), event.top_ids.end()},
                                  {event.top_log_probs.begin(), event.top_log_probs.end()}});
     }
     parser_.feed(event.text, events_);
@@ -145,8 +157,8 @@ class Listener {
 
 }  // namespace
 
-Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest request, const AnswerWishes& wishes,
-                      InterruptScope& interrupt) {
+Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest request,
+                      const AnswerWishes& wishes, InterruptScope& interrupt) {
   Listener listener(prompt.in_thinking, wishes, interrupt);
   const bool record = request.sampling.n_top > 0;
   request.prompt = prompt.tokens;
@@ -159,7 +171,8 @@ Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest 
 
 // The first token comes from the prompt's last pass.
 double decode_rate(const GenerateResult& result) {
-  return rate(static_cast<double>(result.tokens.size()) - (result.end_token >= 0 ? 0.0 : 1.0), result.decode_seconds);
+  return rate(static_cast<double>(result.tokens.size()) - (result.end_token >= 0 ? 0.0 : 1.0),
+              result.decode_seconds);
 }
 
 double prefill_rate(const GenerateResult& result) {
@@ -167,8 +180,9 @@ double prefill_rate(const GenerateResult& result) {
 }
 
 std::string speed_line(const GenerateResult& result) {
-  return fmt::format("{} tokens, {:.1f} tokens/s; prompt {} tokens ({} cached), {:.1f} tokens/s", result.tokens.size(),
-                     decode_rate(result), result.prompt_tokens, result.cached_tokens, prefill_rate(result));
+  return fmt::format("{} tokens, {:.1f} tokens/s; prompt {} tokens ({} cached), {:.1f} tokens/s",
+                     result.tokens.size(), decode_rate(result), result.prompt_tokens,
+                     result.cached_tokens, prefill_rate(result));
 }
 
 }  // namespace lily::cli

@@ -1,5 +1,5 @@
-// One answer of a model: sampling settings from flags, thinking and text told apart while they stream, and what is said about
-// it afterwards.
+// One answer of a model: sampling settings from flags, thinking and text told apart while they
+// stream, and what is said about it afterwards.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ struct SettledSampling {
 };
 
 // Flags over the preset, or over generation_config.json. kInvalidArgument names the flag.
-Result<SettledSampling> settle_sampling(const SamplingFlags& flags, const GenerationDefaults& defaults);
+Result<SettledSampling> settle_sampling(const SamplingFlags& flags,
+                                        const GenerationDefaults& defaults);
 
 // "seed 123" on standard error, where it matters.
 void tell_seed(const SettledSampling& sampling, bool quiet);
@@ -43,9 +44,10 @@ struct AnswerWishes {
   bool quiet = false;          // No progress line.
 };
 
-// Ctrl-C, and a reader that went away, end the answer within a step: that is a result (kCancelled), not an error.
-Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest request, const AnswerWishes& wishes,
-                      InterruptScope& interrupt);
+// Ctrl-C, and a reader that went away, end the answer within a step: that is a result (kCancelled),
+// not an error.
+Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest request,
+                      const AnswerWishes& wishes, InterruptScope& interrupt);
 
 // "27 tokens, 35.1 tokens/s; prompt 19 tokens (12 cached), 812 tokens/s"
 std::string speed_line(const GenerateResult& result);

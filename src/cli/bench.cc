@@ -1,4 +1,5 @@
-// lily bench, lily bench limits: speed of prefill and decode, as a share of what the machine can read and compute.
+// lily bench, lily bench limits: speed of prefill and decode, as a share of what the machine can
+// read and compute.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ Spread spread_of(std::vector<double> values) {
 std::vector<TokenId> random_tokens(int n, int vocab_used) {
   std::vector<TokenId> out;
   for (int i = 0; i < n; ++i) {
-    out.push_back(static_cast<TokenId>(uniform_draw(1, static_cast<std::uint64_t>(i)) * static_cast<float>(vocab_used)));
+    out.push_back(static_cast<TokenId>(uniform_draw(1, static_cast<std::uint64_t>(i)) *
+                                       static_cast<float>(vocab_used)));
   }
   return out;
 }
@@ -64,14 +66,18 @@ class Bench {
     GenerateRequest request;
     request.prompt = random_tokens(prompt_tokens, engine_.tokenizer().n_ids());
     request.sampling.temperature = 0.0f;
-    for (const TokenId id : engine_.spec().end_tokens) request.sampling.logit_bias.emplace_back(id, -100.0f);
+    for (const TokenId id : engine_.spec().end_tokens)
+      request.sampling.logit_bias.emplace_back(id, -100.0f);
     request.max_tokens = tokens;
     request.cancel = interrupt_.flag();
     engine_.session().clear();
     LILY_TRY(auto result, engine_.session().generate(request));
-    if (result.finish == FinishReason::kCancelled) return Error{ErrorCode::kCancelled, "interrupted"};
+    if (result.finish == FinishReason::kCancelled)
+      return Error{ErrorCode::kCancelled, "interrupted"};
     if (static_cast<int>(result.tokens.size()) == tokens) return result;
-    return Error{ErrorCode::kTooLarge, fmt::format("{} + {} tokens: the context holds {}", prompt_tokens, tokens, engine_.context_tokens())};
+    return Error{ErrorCode::kTooLarge,
+                 fmt::format("{} + {} tokens: the context holds {}", prompt_tokens, tokens,
+                             engine_.context_tokens())};
   }
 
   Engine& engine_;
@@ -79,7 +85,9 @@ class Bench {
   InterruptScope& interrupt_;
 };
 
-ordered_json spread_json(const Spread& s) { return {{"min", s.low}, {"median", s.median}, {"max", s.high}}; }
+ordered_json spread_json(const Spread& s) {
+  return {{"min", s.low}, {"median", s.median}, {"max", s.high}};
+}
 
 ordered_json limits_json(const MachineLimits& l) {
   return {{"threads", l.threads},
@@ -92,14 +100,17 @@ ordered_json limits_json(const MachineLimits& l) {
 }
 
 std::string limits_table(const MachineLimits& l) {
-  return fmt::format("read rate     {:8.2f} GB/s one thread, {:.2f} GB/s {} threads (over {} MiB)\n", l.read_one / 1e9, l.read_all / 1e9,
-                     l.threads, l.bytes >> 20) +
-         fmt::format("integer rate  {:8.1f} G multiply-adds/s one thread, {:.1f} G/s {} threads ({})\n", l.integer_one / 1e9,
-                     l.integer_all / 1e9, l.threads, l.kernel);
+  return fmt::format(
+             "read rate     {:8.2f} GB/s one thread, {:.2f} GB/s {} threads (over {} MiB)\n",
+             l.read_one / 1e9, l.read_all / 1e9, l.threads, l.bytes >> 20) +
+         fmt::format(
+             "integer rate  {:8.1f} G multiply-adds/s one thread, {:.1f} G/s {} threads ({})\n",
+             l.integer_one / 1e9, l.integer_all / 1e9, l.threads, l.kernel);
 }
 
 ordered_json prefill_json(const Measured& m, const TokenWork& work, const MachineLimits& limits) {
-  const double per_token = static_cast<double>(work.multiply_adds) + static_cast<double>(work.head_multiply_adds) / m.prompt_tokens;
+  const double per_token = static_cast<double>(work.multiply_adds) +
+                           static_cast<double>(work.head_multiply_adds) / m.prompt_tokens;
   const double achieved = m.rate.median * per_token;
   return {{"tokens", m.prompt_tokens},
           {"tokens_per_second", spread_json(m.rate)},
@@ -123,28 +134,37 @@ ordered_json decode_json(const Measured& m, const TokenWork& work, const Machine
 }
 
 std::string rate_line(const ordered_json& rate) {
-  return fmt::format("{:.1f} tokens/s ({:.1f} .. {:.1f})", rate["median"].get<double>(), rate["min"].get<double>(), rate["max"].get<double>());
+  return fmt::format("{:.1f} tokens/s ({:.1f} .. {:.1f})", rate["median"].get<double>(),
+                     rate["min"].get<double>(), rate["max"].get<double>());
 }
 
 std::string as_table(const ordered_json& out, const MachineLimits& limits) {
   std::string text = out["backend"].get<std::string>() + "\n" + limits_table(limits);
   for (const auto& row : out["prefill"]) {
-    text += fmt::format("prefill {:6}  {}, {:.1f} G multiply-adds/s, {:.0f} % of the integer rate\n", row["tokens"].get<int>(),
-                        rate_line(row["tokens_per_second"]), row["multiply_adds_per_second"].get<double>() / 1e9,
-                        100.0 * row["share_of_integer_rate"].get<double>());
+    text +=
+        fmt::format("prefill {:6}  {}, {:.1f} G multiply-adds/s, {:.0f} % of the integer rate\n",
+                    row["tokens"].get<int>(), rate_line(row["tokens_per_second"]),
+                    row["multiply_adds_per_second"].get<double>() / 1e9,
+                    100.0 * row["share_of_integer_rate"].get<double>());
   }
   if (const auto& row = out["decode"]; !row.is_null()) {
-    text += fmt::format("decode at {:4}  {}, {} a token, {:.2f} GB/s, {:.0f} % of the read rate\n", row["depth"].get<int>(),
-                        rate_line(row["tokens_per_second"]), human_bytes(row["bytes_per_token"].get<double>()),
-                        row["bytes_per_second"].get<double>() / 1e9, 100.0 * row["share_of_read_rate"].get<double>());
+    text += fmt::format("decode at {:4}  {}, {} a token, {:.2f} GB/s, {:.0f} % of the read rate\n",
+                        row["depth"].get<int>(), rate_line(row["tokens_per_second"]),
+                        human_bytes(row["bytes_per_token"].get<double>()),
+                        row["bytes_per_second"].get<double>() / 1e9,
+                        100.0 * row["share_of_read_rate"].get<double>());
   }
   return text;
 }
 
-Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags, const MachineLimits& limits) {
+Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags,
+                                 const MachineLimits& limits) {
   InterruptScope interrupt;
   Bench bench(engine, flags, interrupt);
-  ordered_json out = {{"backend", engine.backend().description}, {"limits", limits_json(limits)}, {"prefill", ordered_json::array()}, {"decode", nullptr}};
+  ordered_json out = {{"backend", engine.backend().description},
+                      {"limits", limits_json(limits)},
+                      {"prefill", ordered_json::array()},
+                      {"decode", nullptr}};
   for (const int n : flags.prefill) {
     LILY_TRY(const auto measured, bench.prefill(n));
     out["prefill"].push_back(prefill_json(measured, work_per_token(engine.spec(), 0), limits));
@@ -159,7 +179,8 @@ Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags, const 
 }  // namespace
 
 Result<int> execute(const BenchFlags& flags) {
-  LILY_TRY(const auto limits, measure_limits({.threads = flags.engine.threads, .bytes = kReadBytes}));
+  LILY_TRY(const auto limits,
+           measure_limits({.threads = flags.engine.threads, .bytes = kReadBytes}));
   LILY_TRY(const auto engine, open_engine(flags.engine, {}));
   LILY_TRY(const auto out, measure_all(*engine, flags, limits));
   print_out(flags.json ? out.dump(2) + "\n" : as_table(out, limits));
@@ -167,7 +188,9 @@ Result<int> execute(const BenchFlags& flags) {
 }
 
 Result<int> execute(const LimitsFlags& flags) {
-  LILY_TRY(const auto limits, measure_limits({.threads = flags.threads, .bytes = static_cast<std::size_t>(flags.mebibytes) << 20}));
+  LILY_TRY(const auto limits,
+           measure_limits({.threads = flags.threads,
+                           .bytes = static_cast<std::size_t>(flags.mebibytes) << 20}));
   print_out(flags.json ? limits_json(limits).dump(2) + "\n" : limits_table(limits));
   return 0;
 }

@@ -1,5 +1,6 @@
-// lily chat: a conversation in the terminal, or line by line from a pipe. Answers go to standard output, all else to standard
-// error. What the model is told, and what is saved, is the conversation as the chat template takes it.
+// lily chat: a conversation in the terminal, or line by line from a pipe. Answers go to standard
+// output, all else to standard error. What the model is told, and what is saved, is the
+// conversation as the chat template takes it.
 #include <fmt/format.h>
 
 #include <array>
@@ -13,7 +14,8 @@
 namespace lily::cli {
 namespace {
 
-// States kept for reuse: a later turn drops this one's thinking, so it resumes where this answer began.
+// States kept for reuse: a later turn drops this one's thinking, so it resumes where this answer
+// began.
 constexpr int kCheckpoints = 2;
 
 constexpr std::string_view kHelp =
@@ -47,8 +49,13 @@ struct Totals {
 
 class Chat {
  public:
-  Chat(const ChatFlags& flags, Engine& engine, SettledSampling sampling, InterruptScope& interrupt)
-      : flags_(flags), engine_(engine), sampling_(std::move(sampling)), interrupt_(interrupt), save_to_(flags.save) {
+  Chat(const ChatFlags& flags, Engine& engine, const SettledSampling& sampling,
+       InterruptScope& interrupt)
+      : flags_(flags),
+        engine_(engine),
+        sampling_(sampling),
+        interrupt_(interrupt),
+        save_to_(flags.save) {
     conversation_.options.enable_thinking = !flags.answer.no_thinking;
     set_system(flags.answer.system);
   }
@@ -79,7 +86,9 @@ class Chat {
   Result<Answer> produce();
   void keep(Answer answer);
   void set_system(const std::string& text);
-  bool has_system() const { return !conversation_.messages.empty() && conversation_.messages.front().role == Role::kSystem; }
+  bool has_system() const {
+    return !conversation_.messages.empty() && conversation_.messages.front().role == Role::kSystem;
+  }
 
   const ChatFlags& flags_;
   Engine& engine_;
@@ -143,7 +152,8 @@ Result<Chat::Next> Chat::system(const std::string& text) {
 }
 
 Result<Chat::Next> Chat::think(const std::string& wish) {
-  if (wish != "on" && wish != "off") return Error{ErrorCode::kInvalidArgument, "/think: '" + wish + "', expected on or off"};
+  if (wish != "on" && wish != "off")
+    return Error{ErrorCode::kInvalidArgument, "/think: '" + wish + "', expected on or off"};
   conversation_.options.enable_thinking = wish == "on";
   print_note("thinking is " + wish + "\n");
   return Next::kGoOn;
@@ -161,10 +171,13 @@ Result<Chat::Next> Chat::retry(const std::string&) {
 }
 
 Result<Chat::Next> Chat::stats(const std::string&) {
-  const double rate = totals_.decode_seconds > 0 ? static_cast<double>(totals_.tokens) / totals_.decode_seconds : 0.0;
-  print_note(fmt::format("{} answers, {} tokens, {:.1f} tokens/s; prompts {} tokens, {} of them cached; context {}\n",
-                         totals_.answers, totals_.tokens, rate, totals_.prompt_tokens, totals_.cached_tokens,
-                         engine_.context_tokens()));
+  const double rate = totals_.decode_seconds > 0
+                          ? static_cast<double>(totals_.tokens) / totals_.decode_seconds
+                          : 0.0;
+  print_note(fmt::format(
+      "{} answers, {} tokens, {:.1f} tokens/s; prompts {} tokens, {} of them cached; context {}\n",
+      totals_.answers, totals_.tokens, rate, totals_.prompt_tokens, totals_.cached_tokens,
+      engine_.context_tokens()));
   return Next::kGoOn;
 }
 
@@ -193,8 +206,8 @@ Result<Answer> Chat::produce() {
   request.stop = flags_.answer.stop;
   request.checkpoint_at = prompt.turn_start;
   interrupt_.reset();
-  return answer(engine_, prompt, std::move(request), {.show_reasoning = !flags_.answer.quiet, .quiet = flags_.answer.quiet},
-                interrupt_);
+  return answer(engine_, prompt, std::move(request),
+                {.show_reasoning = !flags_.answer.quiet, .quiet = flags_.answer.quiet}, interrupt_);
 }
 
 // An answer that was cut off stays in the conversation as far as it came.
@@ -203,7 +216,8 @@ void Chat::keep(Answer answer) {
   if (!answer.reply.content.empty() && answer.reply.content.back() != '\n') print_out("\n");
   if (answer.result.finish == FinishReason::kCancelled) print_note("stopped\n");
   if (answer.result.finish == FinishReason::kLength) print_note("cut off (--max-tokens)\n");
-  if (answer.result.finish == FinishReason::kContextFull) print_note("cut off: the context is full; /clear makes room\n");
+  if (answer.result.finish == FinishReason::kContextFull)
+    print_note("cut off: the context is full; /clear makes room\n");
   if (!flags_.answer.quiet) print_dim(speed_line(answer.result) + "\n");
   Message message = text_message(Role::kAssistant, std::move(answer.reply.content));
   message.reasoning = std::move(answer.reply.reasoning);
@@ -245,17 +259,20 @@ Result<void> Chat::loop() {
 
 Result<int> execute(const ChatFlags& flags) {
   for (const auto& stop : flags.answer.stop) {
-    if (stop.empty()) return Error{ErrorCode::kInvalidArgument, "--stop: an empty text would stop at once"};
+    if (stop.empty())
+      return Error{ErrorCode::kInvalidArgument, "--stop: an empty text would stop at once"};
   }
-  LILY_TRY(const auto engine, open_engine(flags.answer.engine, {.n_checkpoints = kCheckpoints, .quiet = flags.answer.quiet}));
-  LILY_TRY(auto sampling, settle_sampling(flags.answer.sampling, engine->generation_defaults()));
+  LILY_TRY(const auto engine, open_engine(flags.answer.engine, {.n_checkpoints = kCheckpoints,
+                                                                .quiet = flags.answer.quiet}));
+  LILY_TRY(const auto sampling,
+           settle_sampling(flags.answer.sampling, engine->generation_defaults()));
   LILY_RETURN_IF_ERROR(check_sampling(sampling.params, engine->tokenizer().n_ids()));
-  tell_seed(sampling, flags.answer.quiet);
   InterruptScope interrupt;
   ChatFlags settled = flags;
   if (settled.save.empty()) settled.save = flags.resume;
-  Chat chat(settled, *engine, std::move(sampling), interrupt);
+  Chat chat(settled, *engine, sampling, interrupt);
   if (!flags.resume.empty()) LILY_RETURN_IF_ERROR(chat.resume(flags.resume));
+  tell_seed(sampling, flags.answer.quiet);
   if (stdin_is_terminal() && !flags.answer.quiet) print_note("/help lists what can be typed\n");
   LILY_RETURN_IF_ERROR(chat.loop());
   return 0;

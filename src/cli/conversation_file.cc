@@ -6,7 +6,9 @@
 namespace lily::cli {
 namespace {
 
-Json truth(bool value) { return Json{JsonKind::kBool, value ? "true" : "false", {}, {}}; }
+Json truth(bool value) {
+  return Json{JsonKind::kBool, value ? "true" : "false", {}, {}};
+}
 
 Json call_json(const ToolCall& call) {
   Json function = Json::object();
@@ -71,7 +73,8 @@ Result<Conversation> load_conversation(const Path& path) {
   LILY_TRY(const auto text, read_file(path, kMaxJsonBytes));
   auto conversation = parse_conversation(text);
   if (conversation) return conversation;
-  return Error{ErrorCode::kCorrupt, path.string() + ": no saved conversation: " + conversation.error().message};
+  return Error{ErrorCode::kCorrupt,
+               path.string() + ": no saved conversation: " + conversation.error().message};
 }
 
 }  // namespace lily::cli

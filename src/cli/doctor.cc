@@ -1,4 +1,5 @@
-// lily doctor: the machine, the backends, the memory plan, the packed image and a self-test, in one look.
+// lily doctor: the machine, the backends, the memory plan, the packed image and a self-test, in one
+// look.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +32,9 @@ Section failed(const Error& error) {
   return {{{"error", error.message}}, "  " + error.message + "\n", exit_status(error.code)};
 }
 
-std::string size(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+std::string size(std::uint64_t bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
 
 Section machine_section() {
   const Machine m = describe_machine();
@@ -42,8 +45,11 @@ Section machine_section() {
               {"cache_folder", m.cache_folder.string()},
               {"cache_writable", m.cache_writable},
               {"disk_free_bytes", m.disk_free_bytes}};
-  out.table = fmt::format("  {}, {} cores usable, {} of memory\n", m.cpu.empty() ? "unknown processor" : m.cpu, m.cores, size(m.memory_bytes));
-  out.table += fmt::format("  cache folder {}: {}, {} free\n", m.cache_folder.empty() ? "(none)" : m.cache_folder.string(),
+  out.table =
+      fmt::format("  {}, {} cores usable, {} of memory\n",
+                  m.cpu.empty() ? "unknown processor" : m.cpu, m.cores, size(m.memory_bytes));
+  out.table += fmt::format("  cache folder {}: {}, {} free\n",
+                           m.cache_folder.empty() ? "(none)" : m.cache_folder.string(),
                            m.cache_writable ? "writable" : "not writable", size(m.disk_free_bytes));
   return out;
 }
@@ -54,7 +60,8 @@ Section backends_section() {
   for (const char* name : {"cpu", "reference"}) {
     const auto backend = open_backend(name, {});
     const std::string words = backend ? (*backend)->info().description : backend.error().message;
-    out.json.push_back({{"name", name}, {"available", backend.has_value()}, {"description", words}});
+    out.json.push_back(
+        {{"name", name}, {"available", backend.has_value()}, {"description", words}});
     out.table += fmt::format("  {:<12}{}\n", name, words);
   }
   return out;
@@ -64,8 +71,13 @@ Section backends_section() {
 Section options_section() {
   const EngineFlags flags;
   Section out;
-  out.json = {{"backend", flags.backend}, {"activations", "int8"}, {"chunk_tokens", flags.chunk_tokens}, {"pack", true}};
-  out.table = fmt::format("  --backend {} --chunk {}, activations in 8 bits, packed weights are kept\n", flags.backend, flags.chunk_tokens);
+  out.json = {{"backend", flags.backend},
+              {"activations", "int8"},
+              {"chunk_tokens", flags.chunk_tokens},
+              {"pack", true}};
+  out.table =
+      fmt::format("  --backend {} --chunk {}, activations in 8 bits, packed weights are kept\n",
+                  flags.backend, flags.chunk_tokens);
   return out;
 }
 
@@ -78,7 +90,8 @@ struct PlanInput {
 // A named shape needs no files: the size of its image follows from its configuration.
 Result<PlanInput> input_of_spec(const std::string& name) {
   LILY_TRY(const auto spec, synthetic_spec(name, 0));
-  LILY_TRY(const auto config, parse_config(synthetic_config(spec), synthetic_generation_config(spec)));
+  LILY_TRY(const auto config,
+           parse_config(synthetic_config(spec), synthetic_generation_config(spec)));
   return PlanInput{name, config.spec, plan_image(manifest(config), kCpuLayout, 0).data_bytes};
 }
 
@@ -114,7 +127,8 @@ Section verify_section(const Path& folder) {
               {"bad_tensors", report->bad_tensors},
               {"source_matches", report->source_matches},
               {"good", report->good()}};
-  out.table = fmt::format("  {}: {} blocks, {} damaged; made from {} files\n", report->image.string(), report->blocks, report->bad_blocks.size(),
+  out.table = fmt::format("  {}: {} blocks, {} damaged; made from {} files\n",
+                          report->image.string(), report->blocks, report->bad_blocks.size(),
                           report->source_matches ? "these" : "other");
   for (const auto& name : report->bad_tensors) out.table += "  damaged: " + name + "\n";
   if (!report->good()) out.table += "  delete the image: the next start makes it anew\n";
@@ -133,9 +147,13 @@ Section image_section(const DoctorFlags& flags) {
   for (const auto& image : summary->images) {
     if (image.layout != kCpuLayout) continue;
     const bool usable = image.bytes > 0 && image.problem.empty();
-    out.json = {{"path", image.path.string()}, {"bytes", image.bytes}, {"usable", usable}, {"problem", image.problem}};
+    out.json = {{"path", image.path.string()},
+                {"bytes", image.bytes},
+                {"usable", usable},
+                {"problem", image.problem}};
     out.table = image.bytes == 0 ? "  not packed yet: the first start does it\n"
-                                 : fmt::format("  {}: {}, {}\n", image.path.string(), size(image.bytes), usable ? "ready" : image.problem);
+                                 : fmt::format("  {}: {}, {}\n", image.path.string(),
+                                               size(image.bytes), usable ? "ready" : image.problem);
   }
   return out;
 }
@@ -147,7 +165,8 @@ Section self_test_section() {
   for (const auto& row : run_self_test()) {
     all = all && row.passed;
     rows.push_back({{"backend", row.backend}, {"passed", row.passed}, {"detail", row.detail}});
-    out.table += fmt::format("  {:<12}{}  {}\n", row.backend, row.passed ? "right" : "WRONG", row.detail);
+    out.table +=
+        fmt::format("  {:<12}{}  {}\n", row.backend, row.passed ? "right" : "WRONG", row.detail);
   }
   out.json = {{"passed", all}, {"tests", std::move(rows)}};
   out.status = all ? 0 : 1;
@@ -161,12 +180,10 @@ Result<int> execute(const DoctorFlags& flags) {
   if (!flags.memory.empty()) {
     LILY_TRY(memory_bytes, parse_size(flags.memory));
   }
-  const std::pair<const char*, Section> sections[] = {{"machine", machine_section()},
-                                                      {"backends", backends_section()},
-                                                      {"options", options_section()},
-                                                      {"plan", plan_section(flags, memory_bytes)},
-                                                      {"image", image_section(flags)},
-                                                      {"self_test", self_test_section()}};
+  const std::pair<const char*, Section> sections[] = {
+      {"machine", machine_section()},  {"backends", backends_section()},
+      {"options", options_section()},  {"plan", plan_section(flags, memory_bytes)},
+      {"image", image_section(flags)}, {"self_test", self_test_section()}};
   ordered_json object;
   std::string table;
   int status = 0;
@@ -175,7 +192,8 @@ Result<int> execute(const DoctorFlags& flags) {
     table += std::string(name) + "\n" + section.table;
     if (status == 0) status = section.status;
   }
-  print_out(flags.json ? object.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : table);
+  print_out(flags.json ? object.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n"
+                       : table);
   return status;
 }
 

@@ -40,13 +40,16 @@ std::string figure(const std::optional<double>& value) {
 }
 
 std::string as_table(const EvalReport& r) {
-  std::string out = fmt::format("positions            {} ({} of them ties, left out of top-1)\n", r.positions, r.left_out);
+  std::string out = fmt::format("positions            {} ({} of them ties, left out of top-1)\n",
+                                r.positions, r.left_out);
   out += "top-1                " + percent(r.top1) + "\n";
   out += "top-1 on replies     " + percent(r.top1_replies) + "\n";
   out += "KL mean, largest     " + figure(r.kl_mean) + ", " + figure(r.kl_max) + "\n";
   out += "log-prob difference  " + figure(r.log_prob_max_difference) + "\n";
-  out += "perplexity           " + figure(r.perplexity) + ", reference " + figure(r.perplexity_reference) + "\n";
-  if (r.greedy_total) out += fmt::format("greedy answers       {} of {} equal\n", *r.greedy_equal, *r.greedy_total);
+  out += "perplexity           " + figure(r.perplexity) + ", reference " +
+         figure(r.perplexity_reference) + "\n";
+  if (r.greedy_total)
+    out += fmt::format("greedy answers       {} of {} equal\n", *r.greedy_equal, *r.greedy_total);
   for (const auto& line : r.greedy_different) out += "  " + line + "\n";
   return out;
 }

@@ -1,4 +1,5 @@
-// lily info: what a checkpoint is, what it weighs, whether it fits this machine and whether it is packed.
+// lily info: what a checkpoint is, what it weighs, whether it fits this machine and whether it is
+// packed.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -14,19 +15,23 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string size(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
+std::string size(std::uint64_t bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
 
 ordered_json parts_json(const CheckpointSummary& s) {
   ordered_json list = ordered_json::array();
   for (const auto& part : s.parts) {
-    list.push_back({{"name", part.name}, {"parameters", part.parameters}, {"bytes", part.source_bytes}});
+    list.push_back(
+        {{"name", part.name}, {"parameters", part.parameters}, {"bytes", part.source_bytes}});
   }
   return list;
 }
 
 ordered_json left_out_json(const CheckpointSummary& s) {
   ordered_json list = ordered_json::array();
-  for (const auto& item : s.left_out) list.push_back({{"name", item.name}, {"tensors", item.tensors}, {"bytes", item.bytes}});
+  for (const auto& item : s.left_out)
+    list.push_back({{"name", item.name}, {"tensors", item.tensors}, {"bytes", item.bytes}});
   return list;
 }
 
@@ -71,27 +76,37 @@ std::string as_json(const Path& folder, const CheckpointSummary& s, const Memory
 }
 
 std::string millions(std::uint64_t n) {
-  return n >= 1'000'000'000 ? fmt::format("{:.2f} G", static_cast<double>(n) / 1e9) : fmt::format("{:.1f} M", static_cast<double>(n) / 1e6);
+  return n >= 1'000'000'000 ? fmt::format("{:.2f} G", static_cast<double>(n) / 1e9)
+                            : fmt::format("{:.1f} M", static_cast<double>(n) / 1e6);
 }
 
 std::string image_line(const ImageState& image) {
   const auto name = layout_name(image.layout);
   if (image.bytes == 0) return fmt::format("  {:<16}not packed yet\n", name);
   const auto state = image.problem.empty() ? "ready" : "will be packed again: " + image.problem;
-  return fmt::format("  {:<16}{:>9}  {} ({})\n", name, size(image.bytes), state, image.path.string());
+  return fmt::format("  {:<16}{:>9}  {} ({})\n", name, size(image.bytes), state,
+                     image.path.string());
 }
 
 std::string as_table(const Path& folder, const CheckpointSummary& s, const MemoryPlan& plan) {
   const ModelSpec& spec = s.config.spec;
   std::string out = folder.string() + "\n";
-  out += fmt::format("Qwen3.6 MoE: {} layers ({} delta, {} attention), hidden {}, {} experts of which {} and a shared one run\n", spec.n_layers,
-                     spec.count(LayerKind::kDelta), spec.count(LayerKind::kAttention), spec.hidden, spec.n_experts, spec.n_chosen);
-  out += fmt::format("{} parameters, {} active; vocabulary {}, context {} tokens\n\n", millions(s.parameters), millions(s.active_parameters),
-                     spec.vocab_rows, spec.max_context);
-  out += fmt::format("language model: {} in the checkpoint, {} packed\n", size(s.source_bytes), size(s.image_bytes));
-  for (const auto& part : s.parts) out += fmt::format("  {:<24}{:>9}  {} parameters\n", part.name, size(part.source_bytes), millions(part.parameters));
+  out += fmt::format(
+      "Qwen3.6 MoE: {} layers ({} delta, {} attention), hidden {}, {} experts of which {} and a "
+      "shared one run\n",
+      spec.n_layers, spec.count(LayerKind::kDelta), spec.count(LayerKind::kAttention), spec.hidden,
+      spec.n_experts, spec.n_chosen);
+  out += fmt::format("{} parameters, {} active; vocabulary {}, context {} tokens\n\n",
+                     millions(s.parameters), millions(s.active_parameters), spec.vocab_rows,
+                     spec.max_context);
+  out += fmt::format("language model: {} in the checkpoint, {} packed\n", size(s.source_bytes),
+                     size(s.image_bytes));
+  for (const auto& part : s.parts)
+    out += fmt::format("  {:<24}{:>9}  {} parameters\n", part.name, size(part.source_bytes),
+                       millions(part.parameters));
   if (!s.left_out.empty()) out += "\nleft out:\n";
-  for (const auto& item : s.left_out) out += fmt::format("  {:<24}{:>9}  {} tensors\n", item.name, size(item.bytes), item.tensors);
+  for (const auto& item : s.left_out)
+    out += fmt::format("  {:<24}{:>9}  {} tensors\n", item.name, size(item.bytes), item.tensors);
   out += "\npacked images:\n";
   for (const auto& image : s.images) out += image_line(image);
   return out + "\nmemory on this machine:\n" + plan_table(plan, machine_memory_bytes());
@@ -102,7 +117,8 @@ std::string as_table(const Path& folder, const CheckpointSummary& s, const Memor
 Result<int> execute(const InfoFlags& flags) {
   LILY_TRY(const auto folder, model_folder(flags.model));
   LILY_TRY(const auto summary, inspect(folder));
-  const auto plan = plan_memory(summary.config.spec, {.memory_bytes = machine_memory_bytes(), .weight_bytes = summary.image_bytes});
+  const auto plan = plan_memory(summary.config.spec, {.memory_bytes = machine_memory_bytes(),
+                                                      .weight_bytes = summary.image_bytes});
   print_out(flags.json ? as_json(folder, summary, plan) : as_table(folder, summary, plan));
   return 0;
 }

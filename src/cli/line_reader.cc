@@ -1,4 +1,5 @@
-// Line editing with libedit (the only file that sees it), history in the cache folder, and plain lines from a pipe.
+// Line editing with libedit (the only file that sees it), history in the cache folder, and plain
+// lines from a pipe.
 #include "cli/line_reader.h"
 
 #include <histedit.h>
@@ -35,7 +36,8 @@ std::string history_file() {
 
 // Characters beyond ASCII can be edited only where the locale says UTF-8.
 void choose_locale() {
-  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
+  if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1)
+    std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 InputLine read_piped() {
@@ -126,7 +128,8 @@ InputLine read_fenced(LineReader& reader, std::string text, const char* further)
     }
     const InputLine line = reader.read(further);
     if (line.event == LineEvent::kInterrupted) return line;
-    if (line.event == LineEvent::kEnd || text.size() > kMaxLineBytes) return {LineEvent::kLine, std::move(text)};
+    if (line.event == LineEvent::kEnd || text.size() > kMaxLineBytes)
+      return {LineEvent::kLine, std::move(text)};
     text += (text.empty() ? "" : "\n") + line.text;
   }
 }
@@ -136,7 +139,8 @@ InputLine read_fenced(LineReader& reader, std::string text, const char* further)
 InputLine read_message_lines(LineReader& reader, const char* prompt, const char* further) {
   InputLine message = reader.read(prompt);
   if (message.event != LineEvent::kLine) return message;
-  if (message.text.starts_with(kFence)) return read_fenced(reader, message.text.substr(kFence.size()), further);
+  if (message.text.starts_with(kFence))
+    return read_fenced(reader, message.text.substr(kFence.size()), further);
   while (message.text.ends_with('\\') && message.text.size() < kMaxLineBytes) {
     message.text.back() = '\n';
     const InputLine line = reader.read(further);

@@ -34,7 +34,8 @@ class LineReader {
 
 inline constexpr std::size_t kMaxLineBytes = std::size_t{16} << 20;
 
-// A message of one or more lines: a line that ends in a backslash goes on, and so does everything between lines of """.
+// A message of one or more lines: a line that ends in a backslash goes on, and so does everything
+// between lines of """.
 InputLine read_message_lines(LineReader& reader, const char* prompt, const char* further);
 
 }  // namespace lily::cli

@@ -28,7 +28,9 @@ std::string cpu_name() {
 // The folder itself, or the nearest one above it that exists.
 Path existing_part(Path folder) {
   std::error_code failed;
-  while (!folder.empty() && !std::filesystem::exists(folder, failed) && folder != folder.parent_path()) folder = folder.parent_path();
+  while (!folder.empty() && !std::filesystem::exists(folder, failed) &&
+         folder != folder.parent_path())
+    folder = folder.parent_path();
   return folder;
 }
 

@@ -1,4 +1,5 @@
-// What `doctor` says about the machine: processor, cores, memory, and where packed images can be written.
+// What `doctor` says about the machine: processor, cores, memory, and where packed images can be
+// written.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The program: reads the command line, runs one command, and turns its outcome into messages and an exit status.
+// The program: reads the command line, runs one command, and turns its outcome into messages and an
+// exit status.
 #include <csignal>
 #include <exception>
 

@@ -8,7 +8,8 @@
 
 namespace lily::cli {
 
-// "24G", "24GiB" and "24" GiB are 24 * 2^30 bytes, "24GB" is 24 * 10^9; K, M and T likewise. kInvalidArgument otherwise.
+// "24G", "24GiB" and "24" GiB are 24 * 2^30 bytes, "24GB" is 24 * 10^9; K, M and T likewise.
+// kInvalidArgument otherwise.
 Result<std::uint64_t> parse_size(const std::string& text);
 
 // Lines of a table.

@@ -20,10 +20,21 @@ Path beside_the_program() {
 }
 
 void show_packing(ProgressLine& line, const PackProgress& progress) {
-  constexpr const char* kDoing[] = {"waiting for another process that packs", "checking what was packed before", "packing"};
+  constexpr const char* kDoing[] = {"waiting for another process that packs",
+                                    "checking what was packed before", "packing"};
   const auto total = static_cast<double>(progress.total_bytes);
   const double share = total > 0 ? static_cast<double>(progress.done_bytes) / total : 0.0;
   line.show(kDoing[static_cast<int>(progress.phase)], share, human_bytes(total));
+}
+
+// What can be known from config.json alone: that it is a checkpoint of the family, and how far its
+// context reaches.
+Result<void> check_model(const Path& folder, const EngineFlags& flags) {
+  LILY_TRY(const auto config, read_config(folder));
+  if (flags.context_tokens <= config.spec.max_context) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "--context: " + std::to_string(flags.context_tokens) + ", the model has " +
+                   std::to_string(config.spec.max_context) + " positions"};
 }
 
 }  // namespace
@@ -33,7 +44,8 @@ Result<Path> model_folder(const Path& named) {
   for (const Path& folder : {Path(LILY_POCKET_DIR), beside_the_program()}) {
     if (is_checkpoint(folder)) return folder;
   }
-  return Error{ErrorCode::kNotFound, "the pocket checkpoint is not at " LILY_POCKET_DIR "; name one with --model"};
+  return Error{ErrorCode::kNotFound,
+               "the pocket checkpoint is not at " LILY_POCKET_DIR "; name one with --model"};
 }
 
 Result<Tokenizer> load_tokenizer(const Path& named) {
@@ -46,6 +58,7 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const Open
   ProgressLine line(!wishes.quiet);
   EngineOptions options;
   LILY_TRY(options.model, model_folder(flags.model));
+  LILY_RETURN_IF_ERROR(check_model(options.model, flags));
   options.backend = flags.backend;
   options.backend_options = {.threads = flags.threads,
                              .isa = flags.isa,

@@ -8,7 +8,8 @@
 
 namespace lily::cli {
 
-// The folder that was named, else the pocket checkpoint: of the source tree, or installed beside the program.
+// The folder that was named, else the pocket checkpoint: of the source tree, or installed beside
+// the program.
 Result<Path> model_folder(const Path& named);
 
 // The file that was named, else the pocket checkpoint's tokenizer.

@@ -1,4 +1,5 @@
-// The command line: every command, every option, its bounds and its help. The only file that sees CLI11.
+// The command line: every command, every option, its bounds and its help. The only file that sees
+// CLI11.
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
@@ -11,52 +12,87 @@ namespace {
 constexpr int kUsageStatus = 2;
 constexpr int kMostTokens = 1 << 24;  // More than any context of the family.
 
+// CLI11 would wrap -1 around to the largest number.
+std::string not_negative(const std::string& text) {
+  return text.starts_with('-') ? "Value " + text + " is below 0" : std::string();
+}
+
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--model", flags.model, "Checkpoint folder; without it the pocket checkpoint")->group("Model");
-  app.add_option("--backend", flags.backend, "What computes: cpu, or reference (slow and plain)")->capture_default_str()->group("Model");
-  app.add_option("--threads", flags.threads, "Threads; 0 is one for each core")->check(CLI::Range(0, 1024))->group("Model");
+  app.add_option("--model", flags.model, "Checkpoint folder; without it the pocket checkpoint")
+      ->group("Model");
+  app.add_option("--backend", flags.backend, "What computes: cpu, or reference (slow and plain)")
+      ->capture_default_str()
+      ->group("Model");
+  app.add_option("--threads", flags.threads, "Threads; 0 is one for each core")
+      ->check(CLI::Range(0, 1024))
+      ->group("Model");
   app.add_option("--chunk", flags.chunk_tokens, "Prompt tokens computed at a time")
-      ->check(CLI::Range(1, 2048))->capture_default_str()->group("Model");
-  app.add_option("--context", flags.context_tokens, "Positions to make room for; 0 is as many as fit")
-      ->check(CLI::Range(0, kMostTokens))->group("Model");
-  app.add_option("--isa", flags.isa, "Instruction set instead of the best one: avx2, portable ...")->group("Model");
-  app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")->group("Model");
-  app.add_flag("--exact", flags.exact, "Activations in 32-bit floats instead of 8-bit integers")->group("Model");
+      ->check(CLI::Range(1, 2048))
+      ->capture_default_str()
+      ->group("Model");
+  app.add_option("--context", flags.context_tokens,
+                 "Positions to make room for; 0 is as many as fit")
+      ->check(CLI::Range(0, kMostTokens))
+      ->group("Model");
+  app.add_option("--isa", flags.isa, "Instruction set instead of the best one: avx2, portable ...")
+      ->group("Model");
+  app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")
+      ->group("Model");
+  app.add_flag("--exact", flags.exact, "Activations in 32-bit floats instead of 8-bit integers")
+      ->group("Model");
 }
 
 void add_sampling_options(CLI::App& app, SamplingFlags& flags) {
   constexpr auto kGroup = "Sampling";
-  auto* preset = app.add_option("--preset", flags.preset, "Settings of the model card: thinking, precise or instruct")
-                     ->check(CLI::IsMember({"thinking", "precise", "instruct"}))->group(kGroup);
-  auto* greedy = app.add_flag("--greedy", flags.greedy, "Always the most likely token")->group(kGroup);
-  auto* temperature = app.add_option("--temperature", flags.temperature, "0 is greedy")->group(kGroup);
+  auto* preset = app.add_option("--preset", flags.preset,
+                                "Settings of the model card: thinking, precise or instruct")
+                     ->check(CLI::IsMember({"thinking", "precise", "instruct"}))
+                     ->group(kGroup);
+  auto* greedy =
+      app.add_flag("--greedy", flags.greedy, "Always the most likely token")->group(kGroup);
+  auto* temperature =
+      app.add_option("--temperature", flags.temperature, "0 is greedy")->group(kGroup);
   greedy->excludes(temperature)->excludes(preset);
-  app.add_option("--top-p", flags.top_p, "Smallest set of tokens with this much probability")->group(kGroup);
+  app.add_option("--top-p", flags.top_p, "Smallest set of tokens with this much probability")
+      ->group(kGroup);
   app.add_option("--top-k", flags.top_k, "The k most likely tokens; 0 is off")->group(kGroup);
-  app.add_option("--min-p", flags.min_p, "Tokens at least this likely against the best one")->group(kGroup);
-  app.add_option("--repetition-penalty", flags.repetition_penalty, "Above 1: less of what was there")->group(kGroup);
-  app.add_option("--presence-penalty", flags.presence_penalty, "Taken from tokens of the answer")->group(kGroup);
-  app.add_option("--frequency-penalty", flags.frequency_penalty, "Taken for each time in the answer")->group(kGroup);
-  app.add_option("--seed", flags.seed, "The same seed draws the same answer; without it a new one")->group(kGroup);
+  app.add_option("--min-p", flags.min_p, "Tokens at least this likely against the best one")
+      ->group(kGroup);
+  app.add_option("--repetition-penalty", flags.repetition_penalty,
+                 "Above 1: less of what was there")
+      ->group(kGroup);
+  app.add_option("--presence-penalty", flags.presence_penalty, "Taken from tokens of the answer")
+      ->group(kGroup);
+  app.add_option("--frequency-penalty", flags.frequency_penalty,
+                 "Taken for each time in the answer")
+      ->group(kGroup);
+  app.add_option("--seed", flags.seed, "The same seed draws the same answer; without it a new one")
+      ->check(not_negative)
+      ->group(kGroup);
   app.add_option("--logit-bias", flags.logit_bias, "ID:VALUE, added to a token's logit; repeatable")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->group(kGroup);
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(kGroup);
 }
 
 void add_answer_options(CLI::App& app, AnswerFlags& flags) {
   add_engine_options(app, flags.engine);
   add_sampling_options(app, flags.sampling);
   app.add_option("--system", flags.system, "System message");
-  app.add_option("--max-tokens", flags.max_tokens, "Longest answer, thinking included; 0 is until the context is full")
+  app.add_option("--max-tokens", flags.max_tokens,
+                 "Longest answer, thinking included; 0 is until the context is full")
       ->check(CLI::Range(0, kMostTokens));
   app.add_option("--stop", flags.stop, "End the answer before this text; repeatable")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--no-thinking", flags.no_thinking, "Answer at once");
   app.add_flag("-q,--quiet", flags.quiet, "Only the answer and errors");
 }
 
 // One command's parser and what it fills. Kept alive until the chosen one is moved out.
 template <typename Flags>
-CLI::App& add_command(CLI::App& app, const char* name, const char* help, Flags& flags, ParsedLine& line) {
+CLI::App& add_command(CLI::App& app, const char* name, const char* help, Flags& flags,
+                      ParsedLine& line) {
   CLI::App& command = *app.add_subcommand(name, help);
   command.callback([&flags, &line] {
     if (!line.command) line.command = flags;
@@ -81,29 +117,41 @@ struct AllFlags {
 
 void describe_answers(CLI::App& run, CLI::App& chat, AllFlags& flags) {
   add_answer_options(run, flags.run.answer);
-  auto* prompt = run.add_option("-p,--prompt", flags.run.prompt, "The question; - reads standard input");
-  auto* file = run.add_option("--prompt-file", flags.run.prompt_file, "Read the question from a file");
+  auto* prompt =
+      run.add_option("-p,--prompt", flags.run.prompt, "The question; - reads standard input");
+  auto* file =
+      run.add_option("--prompt-file", flags.run.prompt_file, "Read the question from a file");
   prompt->excludes(file);
   run.add_flag("--raw", flags.run.raw, "No chat template: continue the text");
   run.add_flag("--json", flags.run.json, "One JSON object instead of the text");
-  run.add_option("--top-logprobs", flags.run.answer.sampling.n_top, "Alternatives listed for each token, with --json")
+  run.add_option("--top-logprobs", flags.run.answer.sampling.n_top,
+                 "Alternatives listed for each token, with --json")
       ->check(CLI::Range(0, 20));
-  run.footer("The answer goes to standard output; thinking, speed and warnings go to standard error.");
+  run.footer(
+      "The answer goes to standard output; thinking, speed and warnings go to standard error.");
   add_answer_options(chat, flags.chat.answer);
   chat.add_option("--save", flags.chat.save, "Write the conversation here after every answer");
-  chat.add_option("--resume", flags.chat.resume, "Go on with a saved conversation, and keep it saved there");
+  chat.add_option("--resume", flags.chat.resume,
+                  "Go on with a saved conversation, and keep it saved there");
   chat.footer("/help lists what can be typed; Ctrl-C stops an answer, Ctrl-D ends.");
 }
 
 void describe_machine(CLI::App& info, CLI::App& doctor, AllFlags& flags) {
   info.add_option("model", flags.info.model, "Checkpoint folder; without it the pocket checkpoint");
   info.add_flag("--json", flags.info.json, "One JSON object");
-  auto* model = doctor.add_option("--model", flags.doctor.model, "Checkpoint folder; without it the pocket checkpoint");
-  doctor.add_option("--spec", flags.doctor.spec, "Plan for a shape, without its files: 35b or pocket")->excludes(model);
-  doctor.add_option("--memory", flags.doctor.memory, "Plan for a machine of this size: 24G, 24GiB, 16000M");
-  doctor.add_option("--context", flags.doctor.context_tokens, "Plan for this many positions; 0 is as many as fit")
+  auto* model = doctor.add_option("--model", flags.doctor.model,
+                                  "Checkpoint folder; without it the pocket checkpoint");
+  doctor
+      .add_option("--spec", flags.doctor.spec, "Plan for a shape, without its files: 35b or pocket")
+      ->excludes(model);
+  doctor.add_option("--memory", flags.doctor.memory,
+                    "Plan for a machine of this size: 24G, 24GiB, 16000M");
+  doctor
+      .add_option("--context", flags.doctor.context_tokens,
+                  "Plan for this many positions; 0 is as many as fit")
       ->check(CLI::Range(0, kMostTokens));
-  doctor.add_flag("--verify", flags.doctor.verify, "Read the packed image and compare every block's checksum");
+  doctor.add_flag("--verify", flags.doctor.verify,
+                  "Read the packed image and compare every block's checksum");
   doctor.add_flag("--json", flags.doctor.json, "One JSON object");
 }
 
@@ -111,9 +159,11 @@ void describe_text(CLI::App& tokenize, CLI::App& detokenize, CLI::App& render, A
   constexpr auto kTokenizer = "tokenizer.json; without it the pocket checkpoint's";
   tokenize.add_option("--tokenizer", flags.tokenize.tokenizer, kTokenizer);
   tokenize.add_flag("--json", flags.tokenize.json, R"(Print {"ids": [...]})");
-  tokenize.add_flag("--plain", flags.tokenize.plain, "Spellings such as <|im_end|> are ordinary text");
+  tokenize.add_flag("--plain", flags.tokenize.plain,
+                    "Spellings such as <|im_end|> are ordinary text");
   detokenize.add_option("--tokenizer", flags.detokenize.tokenizer, kTokenizer);
-  detokenize.add_flag("--json", flags.detokenize.json, R"(Print {"text": ..., "visible": ...}: visible leaves special tokens out)");
+  detokenize.add_flag("--json", flags.detokenize.json,
+                      R"(Print {"text": ..., "visible": ...}: visible leaves special tokens out)");
   detokenize.footer(R"(Reads {"ids": [...]} or ids with white space between.)");
   render.add_option("--tokenizer", flags.render.tokenizer, kTokenizer);
   render.add_flag("--ids", flags.render.ids, "Print the token ids as JSON");
@@ -122,31 +172,47 @@ void describe_text(CLI::App& tokenize, CLI::App& detokenize, CLI::App& render, A
 
 void describe_figures(CLI::App& eval, CLI::App& synth, AllFlags& flags) {
   add_engine_options(eval, flags.eval.engine);
-  eval.add_option("--golden", flags.eval.golden, "Recorded truth: .json or .safetensors")->required();
+  eval.add_option("--golden", flags.eval.golden, "Recorded truth: .json or .safetensors")
+      ->required();
   eval.add_flag("--json", flags.eval.json, "One JSON object");
   eval.add_flag("-q,--quiet", flags.eval.quiet, "No progress");
   synth.add_option("--spec", flags.synth.spec, "35b or pocket")->required();
   synth.add_option("--out", flags.synth.out, "Folder to write")->required();
-  synth.add_option("--layers", flags.synth.n_layers, "Only the first N layers; 0 is all")->check(CLI::Range(0, 1024));
-  synth.add_option("--tokenizer-folder", flags.synth.tokenizer_folder, "Folder whose tokenizer is copied; without it the pocket checkpoint");
-  synth.add_option("--seed", flags.synth.seed, "Of the random weights")->capture_default_str();
+  synth.add_option("--layers", flags.synth.n_layers, "Only the first N layers; 0 is all")
+      ->check(CLI::Range(0, 1024));
+  synth.add_option("--tokenizer-folder", flags.synth.tokenizer_folder,
+                   "Folder whose tokenizer is copied; without it the pocket checkpoint");
+  synth.add_option("--seed", flags.synth.seed, "Of the random weights")
+      ->check(not_negative)
+      ->capture_default_str();
   synth.add_flag("-q,--quiet", flags.synth.quiet, "No progress");
 }
 
 void describe_bench(CLI::App& bench, AllFlags& flags, ParsedLine& line) {
   add_engine_options(bench, flags.bench.engine);
   bench.add_option("--prefill", flags.bench.prefill, "Prompt lengths, with commas")
-      ->delimiter(',')->check(CLI::Range(1, kMostTokens))->capture_default_str();
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMostTokens))
+      ->capture_default_str();
   bench.add_option("--decode", flags.bench.decode_tokens, "Tokens to generate; 0 is none")
-      ->check(CLI::Range(0, kMostTokens))->capture_default_str();
-  bench.add_option("--depth", flags.bench.depth_tokens, "Positions in the cache when decoding starts")
-      ->check(CLI::Range(1, kMostTokens))->capture_default_str();
-  bench.add_option("--repeat", flags.bench.repeat, "Measurements of each")->check(CLI::Range(1, 100))->capture_default_str();
+      ->check(CLI::Range(0, kMostTokens))
+      ->capture_default_str();
+  bench
+      .add_option("--depth", flags.bench.depth_tokens,
+                  "Positions in the cache when decoding starts")
+      ->check(CLI::Range(1, kMostTokens))
+      ->capture_default_str();
+  bench.add_option("--repeat", flags.bench.repeat, "Measurements of each")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
   bench.add_flag("--json", flags.bench.json, "One JSON object");
-  auto& limits = add_command(bench, "limits", "What the machine can read and compute", flags.limits, line);
-  limits.add_option("--threads", flags.limits.threads, "Threads; 0 is one for each core")->check(CLI::Range(0, 1024));
+  auto& limits =
+      add_command(bench, "limits", "What the machine can read and compute", flags.limits, line);
+  limits.add_option("--threads", flags.limits.threads, "Threads; 0 is one for each core")
+      ->check(CLI::Range(0, 1024));
   limits.add_option("--mebibytes", flags.limits.mebibytes, "Memory to read through")
-      ->check(CLI::Range(1, 1 << 20))->capture_default_str();
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   limits.add_flag("--json", flags.limits.json, "One JSON object");
 }
 
@@ -154,18 +220,27 @@ void describe(CLI::App& app, AllFlags& flags, ParsedLine& line) {
   auto& run = add_command(app, "run", "One answer", flags.run, line);
   auto& chat = add_command(app, "chat", "A conversation in the terminal", flags.chat, line);
   describe_answers(run, chat, flags);
-  auto& info = add_command(app, "info", "What a checkpoint is, and whether it fits this machine", flags.info, line);
-  auto& doctor = add_command(app, "doctor", "Machine, backends, memory plan, self-test", flags.doctor, line);
+  auto& info = add_command(app, "info", "What a checkpoint is, and whether it fits this machine",
+                           flags.info, line);
+  auto& doctor =
+      add_command(app, "doctor", "Machine, backends, memory plan, self-test", flags.doctor, line);
   describe_machine(info, doctor, flags);
-  auto& tokenize = add_command(app, "tokenize", "Text on standard input to token ids", flags.tokenize, line);
-  auto& detokenize = add_command(app, "detokenize", "Token ids on standard input to text", flags.detokenize, line);
-  auto& render = add_command(app, "render", "A conversation in JSON to the prompt the model sees", flags.render, line);
+  auto& tokenize =
+      add_command(app, "tokenize", "Text on standard input to token ids", flags.tokenize, line);
+  auto& detokenize =
+      add_command(app, "detokenize", "Token ids on standard input to text", flags.detokenize, line);
+  auto& render = add_command(app, "render", "A conversation in JSON to the prompt the model sees",
+                             flags.render, line);
   describe_text(tokenize, detokenize, render, flags);
   auto& eval = add_command(app, "eval", "Numbers against recorded truth", flags.eval, line);
-  auto& synth = add_command(app, "synth", "A checkpoint of random weights in the family's shape", flags.synth, line);
+  auto& synth = add_command(app, "synth", "A checkpoint of random weights in the family's shape",
+                            flags.synth, line);
   describe_figures(eval, synth, flags);
-  describe_bench(add_command(app, "bench", "Speed, beside what the machine can do", flags.bench, line), flags, line);
-  app.add_subcommand("help", "This text, or that of a command")->add_option("command", flags.help_topic, "A command");
+  describe_bench(
+      add_command(app, "bench", "Speed, beside what the machine can do", flags.bench, line), flags,
+      line);
+  app.add_subcommand("help", "This text, or that of a command")
+      ->add_option("command", flags.help_topic, "A command");
 }
 
 // "run", "bench limits": the innermost command that was named.
@@ -182,9 +257,12 @@ int complain(const std::string& name, const std::string& message) {
   return kUsageStatus;
 }
 
-int print_help(CLI::App& app, const std::string& topic) {
-  if (topic.empty()) return print_out(app.help()) ? 0 : kUsageStatus;
-  for (auto* command : app.get_subcommands([&](const CLI::App* one) { return one->get_name() == topic; })) {
+// `top` is the help of the program, made before a command was parsed: afterwards it would be that
+// command's.
+int print_help(CLI::App& app, const std::string& top, const std::string& topic) {
+  if (topic.empty()) return print_out(top) ? 0 : kUsageStatus;
+  for (auto* command :
+       app.get_subcommands([&](const CLI::App* one) { return one->get_name() == topic; })) {
     return print_out(command->help("lily")) ? 0 : kUsageStatus;
   }
   return complain("help", "'" + topic + "' is no command");
@@ -195,20 +273,22 @@ int print_help(CLI::App& app, const std::string& topic) {
 ParsedLine parse_command_line(int argc, char** argv) {
   CLI::App app("Lily runs Qwen3.6-35B-A3B and its family on this machine.", "lily");
   app.set_version_flag("--version", std::string("lily ") + LILY_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(
+      0, 1);  // Without one the leftover word is named; none at all is caught below.
   app.get_formatter()->column_width(32);
   ParsedLine line;
   AllFlags flags;
   describe(app, flags, line);
+  const std::string top = app.help();
   if (argc < 2) {
-    print_note(app.help());
+    print_note(top);
     line.exit_status = kUsageStatus;
     return line;
   }
   try {
     app.parse(argc, argv);
     line.name = name_of(app);
-    if (!line.command) line.exit_status = print_help(app, flags.help_topic);
+    if (!line.command) line.exit_status = print_help(app, top, flags.help_topic);
   } catch (const CLI::Success& asked) {  // --help and --version
     line.command.reset();
     line.exit_status = app.exit(asked);

@@ -1,4 +1,5 @@
-// What a command line asks for, as plain structs. options.cc fills them; each command takes its own.
+// What a command line asks for, as plain structs. options.cc fills them; each command takes its
+// own.
 #pragma once
 
 #include <cstdint>
@@ -120,8 +121,9 @@ struct LimitsFlags {
   bool json = false;
 };
 
-using Command = std::variant<RunFlags, ChatFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags, RenderFlags,
-                             EvalFlags, SynthFlags, BenchFlags, LimitsFlags>;
+using Command =
+    std::variant<RunFlags, ChatFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags,
+                 RenderFlags, EvalFlags, SynthFlags, BenchFlags, LimitsFlags>;
 
 struct ParsedLine {
   std::string name;                // "run": what messages begin with.

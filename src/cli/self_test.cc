@@ -1,5 +1,5 @@
-// The self-test: one conversation of tests/golden/answers.json on the pocket checkpoint, whose greedy answer was computed by
-// transformers.
+// The self-test: one conversation of tests/golden/answers.json on the pocket checkpoint, whose
+// greedy answer was computed by transformers.
 #include "cli/self_test.h"
 
 #include <array>
@@ -10,7 +10,9 @@ namespace lily::cli {
 namespace {
 
 // "What is 21 - 15?", thinking off, and the answer "21 - 15 = 6" with the token that ends it.
-constexpr std::array<TokenId, 22> kQuestion{4071, 304, 198, 422, 298, 220, 17, 16, 826, 220, 16, 20, 30, 4072, 198, 4071, 314, 198, 4094, 260, 4095, 260};
+constexpr std::array<TokenId, 22> kQuestion{4071, 304, 198,  422, 298,  220,  17,  16,
+                                            826,  220, 16,   20,  30,   4072, 198, 4071,
+                                            314,  198, 4094, 260, 4095, 260};
 constexpr std::array<TokenId, 9> kAnswer{17, 16, 826, 220, 16, 20, 531, 220, 21};
 constexpr TokenId kEnd = 4072;
 constexpr int kContext = 256;
@@ -31,7 +33,8 @@ Result<GenerateResult> ask(const std::string& backend) {
 SelfTestRow test_backend(const std::string& backend) {
   const auto result = ask(backend);
   if (!result) return {backend, false, result.error().message};
-  const bool same = std::equal(result->tokens.begin(), result->tokens.end(), kAnswer.begin(), kAnswer.end());
+  const bool same =
+      std::equal(result->tokens.begin(), result->tokens.end(), kAnswer.begin(), kAnswer.end());
   if (same && result->end_token == kEnd) return {backend, true, result->text};
   return {backend, false, "found '" + result->text + "', expected '21 - 15 = 6'"};
 }

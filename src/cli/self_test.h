@@ -1,4 +1,5 @@
-// A question with a recorded answer, asked of every backend: does this build compute what it should on this machine?
+// A question with a recorded answer, asked of every backend: does this build compute what it should
+// on this machine?
 #pragma once
 
 #include <string>

@@ -16,7 +16,8 @@ Result<int> execute(const SynthFlags& flags) {
   options.out = flags.out;
   LILY_TRY(options.tokenizer_folder, model_folder(flags.tokenizer_folder));
   options.progress = [&line](std::uint64_t done, std::uint64_t total) {
-    line.show("writing", static_cast<double>(done) / static_cast<double>(total), human_bytes(static_cast<double>(total)));
+    line.show("writing", static_cast<double>(done) / static_cast<double>(total),
+              human_bytes(static_cast<double>(total)));
   };
   LILY_RETURN_IF_ERROR(write_synthetic_checkpoint(options));
   line.clear();

@@ -50,9 +50,15 @@ void on_interrupt(int) {
 
 }  // namespace
 
-bool stdin_is_terminal() { return ::isatty(STDIN_FILENO) == 1; }
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool stdin_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+bool stdout_is_terminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+bool stderr_is_terminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
 
 bool print_out(std::string_view text) {
   static const bool terminal = stdout_is_terminal();
@@ -60,7 +66,9 @@ bool print_out(std::string_view text) {
   return out_error == 0;
 }
 
-bool output_closed() { return out_error == EPIPE; }
+bool output_closed() {
+  return out_error == EPIPE;
+}
 
 Result<void> output_failure() {
   if (out_error == 0 || output_closed()) return {};
@@ -87,10 +95,18 @@ InterruptScope::InterruptScope() {
   ::sigaction(SIGINT, &action, &before_);
 }
 
-InterruptScope::~InterruptScope() { ::sigaction(SIGINT, &before_, nullptr); }
-const std::atomic<bool>* InterruptScope::flag() const { return &interrupt_requested; }
-void InterruptScope::request() { interrupt_requested = true; }
-void InterruptScope::reset() { interrupt_requested = false; }
+InterruptScope::~InterruptScope() {
+  ::sigaction(SIGINT, &before_, nullptr);
+}
+const std::atomic<bool>* InterruptScope::flag() const {
+  return &interrupt_requested;
+}
+void InterruptScope::request() {
+  interrupt_requested = true;
+}
+void InterruptScope::reset() {
+  interrupt_requested = false;
+}
 
 ProgressLine::ProgressLine(bool wanted) : wanted_(wanted && stderr_is_terminal()) {}
 
@@ -100,7 +116,8 @@ void ProgressLine::show(std::string_view doing, double share, std::string_view o
   if (shown_ && now - last_ < std::chrono::milliseconds(100)) return;
   last_ = now;
   shown_ = true;
-  static_cast<void>(write_all(STDERR_FILENO, fmt::format("\r\033[K{}: {:.0f} % of {}", doing, 100.0 * share, of)));
+  static_cast<void>(write_all(STDERR_FILENO,
+                              fmt::format("\r\033[K{}: {:.0f} % of {}", doing, 100.0 * share, of)));
 }
 
 void ProgressLine::clear() {
@@ -128,7 +145,8 @@ Result<std::string> read_stdin(std::size_t limit_bytes) {
     if (n < 0) return system_error("reading standard input", errno);
     if (n == 0) return text;
     if (text.size() + static_cast<std::size_t>(n) > limit_bytes) {
-      return Error{ErrorCode::kTooLarge, fmt::format("standard input: more than {} bytes", limit_bytes)};
+      return Error{ErrorCode::kTooLarge,
+                   fmt::format("standard input: more than {} bytes", limit_bytes)};
     }
     text.append(buffer, static_cast<std::size_t>(n));
   }

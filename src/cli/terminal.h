@@ -1,4 +1,5 @@
-// Standard output and standard error: what is written where, what a terminal may see, progress, and Ctrl-C.
+// Standard output and standard error: what is written where, what a terminal may see, progress, and
+// Ctrl-C.
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,9 @@ bool stdin_is_terminal();
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 
-// Writes to standard output at once. False after a failure, which output_failure() tells; later calls write nothing.
-// On a terminal, control characters other than newline and tab are left out: an answer cannot move the cursor.
+// Writes to standard output at once. False after a failure, which output_failure() tells; later
+// calls write nothing. On a terminal, control characters other than newline and tab are left out:
+// an answer cannot move the cursor.
 bool print_out(std::string_view text);
 
 // The reader of a pipe has gone: nobody wants more, and nobody is told.

@@ -16,18 +16,22 @@ constexpr std::size_t kMaxInputBytes = std::size_t{256} << 20;
 
 std::string listed(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::string out;
-  for (const TokenId id : ids) out += fmt::format("{}\t{}\n", id, json_text(tokenizer.token_text(id)));
+  for (const TokenId id : ids)
+    out += fmt::format("{}\t{}\n", id, json_text(tokenizer.token_text(id)));
   return out;
 }
 
 Error bad_ids(std::string_view found) {
-  return {ErrorCode::kInvalidArgument,
-          fmt::format(R"(ids: {}, expected {{"ids": [...]}} or whole numbers with white space between)", found)};
+  return {
+      ErrorCode::kInvalidArgument,
+      fmt::format(R"(ids: {}, expected {{"ids": [...]}} or whole numbers with white space between)",
+                  found)};
 }
 
 Result<TokenId> checked_id(std::int64_t id, const Tokenizer& tokenizer) {
   if (id < 0 || id >= tokenizer.n_ids()) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("ids: {}, expected 0 .. {}", id, tokenizer.n_ids() - 1)};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("ids: {}, expected 0 .. {}", id, tokenizer.n_ids() - 1)};
   }
   return static_cast<TokenId>(id);
 }
@@ -48,7 +52,8 @@ Result<std::vector<TokenId>> ids_of_json(const std::string& text, const Tokenize
 Result<std::vector<TokenId>> ids_of_words(std::string_view text, const Tokenizer& tokenizer) {
   constexpr std::string_view kSpace = " \t\r\n,";
   std::vector<TokenId> ids;
-  for (auto at = text.find_first_not_of(kSpace); at != std::string_view::npos; at = text.find_first_not_of(kSpace, at)) {
+  for (auto at = text.find_first_not_of(kSpace); at != std::string_view::npos;
+       at = text.find_first_not_of(kSpace, at)) {
     const auto word = text.substr(at, text.find_first_of(kSpace, at) - at);
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -77,13 +82,15 @@ Result<int> execute(const DetokenizeFlags& flags) {
   LILY_TRY(const auto input, read_stdin(kMaxInputBytes));
   const auto first = input.find_first_not_of(" \t\r\n");
   const bool is_json = first != std::string::npos && input[first] == '{';
-  LILY_TRY(const auto ids, is_json ? ids_of_json(input, tokenizer) : ids_of_words(input, tokenizer));
+  LILY_TRY(const auto ids,
+           is_json ? ids_of_json(input, tokenizer) : ids_of_words(input, tokenizer));
   const auto text = tokenizer.decode(ids);
   if (!flags.json) {
     print_out(text);
     return 0;
   }
-  const nlohmann::json object = {{"text", text}, {"visible", tokenizer.decode(ids, {.skip_special = true})}};
+  const nlohmann::json object = {{"text", text},
+                                 {"visible", tokenizer.decode(ids, {.skip_special = true})}};
   print_out(object.dump() + "\n");
   return 0;
 }

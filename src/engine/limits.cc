@@ -63,13 +63,15 @@ __attribute__((target("avx2"))) std::uint64_t read_avx2(Words words) {
       sums[lane] = _mm256_add_epi64(sums[lane], _mm256_loadu_si256(from + i + lane));
     }
   }
-  const auto all = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+  const auto all =
+      _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
   std::uint64_t lanes[4];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), all);
   return lanes[0] + lanes[1] + lanes[2] + lanes[3];
 }
 
-// Four chains of what a 4-bit matrix costs at best: two 8-bit products (maddubs), their sum widened once (madd).
+// Four chains of what a 4-bit matrix costs at best: two 8-bit products (maddubs), their sum widened
+// once (madd).
 __attribute__((target("avx2"))) std::int64_t integer_avx2(std::int64_t steps, std::uint64_t& sink) {
   const __m256i ones = _mm256_set1_epi16(1);
   const __m256i low = _mm256_set1_epi8(3), high = _mm256_set1_epi8(-2);
@@ -81,7 +83,8 @@ __attribute__((target("avx2"))) std::int64_t integer_avx2(std::int64_t steps, st
   for (std::int64_t step = 0; step < steps; ++step) {
     for (int i = 0; i < 4; ++i) {
       asm volatile("" : "+x"(codes[i]));  // The compiler may not know that the products repeat.
-      const __m256i pair = _mm256_add_epi16(_mm256_maddubs_epi16(codes[i], low), _mm256_maddubs_epi16(codes[i], high));
+      const __m256i pair = _mm256_add_epi16(_mm256_maddubs_epi16(codes[i], low),
+                                            _mm256_maddubs_epi16(codes[i], high));
       sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(pair, ones));
     }
   }
@@ -158,13 +161,21 @@ Result<MachineLimits> measure_limits(const LimitsRequest& request) {
   const auto n_words = request.bytes / sizeof(std::uint64_t);
   const std::unique_ptr<std::uint64_t[]> memory(new (std::nothrow) std::uint64_t[n_words]);
   if (!memory) {
-    return Error{ErrorCode::kNoMemory, "measuring the read rate: " + std::to_string(request.bytes >> 20) + " MiB are not to be had"};
+    return Error{ErrorCode::kNoMemory,
+                 "measuring the read rate: " + std::to_string(request.bytes >> 20) +
+                     " MiB are not to be had"};
   }
-  const int threads = request.threads > 0 ? request.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = request.threads > 0
+                          ? request.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const Words words(memory.get(), n_words);
-  const auto start_of = [&](int i) { return memory.get() + (share_of(words, i, threads).data() - words.data()); };
+  const auto start_of = [&](int i) {
+    return memory.get() + (share_of(words, i, threads).data() - words.data());
+  };
   // Pages that were never written are all the same page.
-  timed(threads, [&](int i) { std::fill_n(start_of(i), share_of(words, i, threads).size(), static_cast<std::uint64_t>(i + 1)); });
+  timed(threads, [&](int i) {
+    std::fill_n(start_of(i), share_of(words, i, threads).size(), static_cast<std::uint64_t>(i + 1));
+  });
   const KernelSet kernels = best_kernels();
   std::atomic<std::uint64_t> sink{0};
   return MachineLimits{.threads = threads,
