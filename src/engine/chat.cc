@@ -11,6 +11,9 @@ Result<ChatPrompt> encode_chat(const Tokenizer& tokenizer, const Conversation& c
     return Error{ErrorCode::kUnsupported, "the conversation holds " + std::to_string(rendered.n_images) + " images and " +
                                               std::to_string(rendered.n_videos) + " videos; Lily runs the text model alone"};
   }
+  if (rendered.opens_with_result) {
+    return Error{ErrorCode::kInvalidArgument, "messages[0]: a tool result needs the call that it answers before it"};
+  }
   ChatPrompt prompt{.tokens = tokenizer.encode_pieces(rendered.pieces()), .in_thinking = rendered.in_thinking};
   if (const auto turn = tokenizer.id_of("<|im_start|>")) {
     const auto last = std::find(prompt.tokens.rbegin(), prompt.tokens.rend(), *turn);

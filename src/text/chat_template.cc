@@ -55,6 +55,7 @@ class Writer {
     LILY_RETURN_IF_ERROR(check_order());
     LILY_RETURN_IF_ERROR(flatten_all());
     LILY_RETURN_IF_ERROR(find_question());
+    out_.opens_with_result = is_role(0, Role::kTool);
     write_preamble();
     for (std::size_t i = 0; i < messages().size(); ++i) write_turn(i);
     if (conversation_.options.add_generation_prompt) write_generation_prompt();
@@ -94,8 +95,6 @@ Result<void> Writer::check_order() const {
     if (i == 0 || !is_role(i, Role::kSystem)) continue;
     return refuse(item_place("messages", i) + ": a system message must be the first");
   }
-  if (is_role(0, Role::kTool))
-    return refuse("messages[0]: a tool result needs a message before it");
   return {};
 }
 
@@ -250,7 +249,7 @@ void Writer::write_call(const ToolCall& call) {
 
 // Neighbouring results share one user turn.
 void Writer::write_tool_result(std::size_t i) {
-  if (!is_role(i - 1, Role::kTool)) own("<|im_start|>user");
+  if (i > 0 && !is_role(i - 1, Role::kTool)) own("<|im_start|>user");
   own("\n<tool_response>\n");
   write_window(flat_[i], flat_[i].text());
   own("\n</tool_response>");

@@ -25,6 +25,7 @@ class RenderedPrompt {
 
   std::size_t n_images = 0;  // Placeholders written, over all messages.
   std::size_t n_videos = 0;
+  bool opens_with_result = false;  // messages[0] is a tool result: the template gives its turn no opening.
   bool in_thinking = false;  // Ends inside an open think block: the answer begins with reasoning.
 
  private:
