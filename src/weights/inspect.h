@@ -1,4 +1,5 @@
-// What a checkpoint folder is, for people: family, sizes, bytes by part, what is left out, whether it is packed, what it needs.
+// What a checkpoint folder is, for people: family, sizes, bytes by part, what is left out, whether it is packed, and the
+// memory that it needs.
 #pragma once
 
 #include <cstdint>

@@ -137,9 +137,9 @@ Result<void> prepare_out(const Path& out, std::uint64_t bytes) {
   }
   const auto space = fs::space(out, code);
   if (code || space.available >= bytes + kSpareBytes) return {};
-  return Error{ErrorCode::kNoSpace, fmt::format("{}: the checkpoint needs {:.1f} GB, the disk has {:.1f} GB free", out.string(),
-                                                static_cast<double>(bytes) / 1e9,
-                                                static_cast<double>(space.available) / 1e9)};
+  return Error{ErrorCode::kNoSpace,
+               fmt::format("{}: the checkpoint needs {:.1f} GB, the disk has {:.1f} GB free", out.string(),
+                           static_cast<double>(bytes) / 1e9, static_cast<double>(space.available) / 1e9)};
 }
 
 Result<void> copy_tokenizer(const Path& from, const Path& to) {

@@ -23,8 +23,8 @@ struct SynthTensor {
 // The tensors of one manifest entry: codes, scales, biases, or one of bf16.
 std::vector<SynthTensor> synth_tensors(const ManifestEntry& entry);
 
-// Bytes [offset, offset + out.size()); offset and size are even. Weights have mean 0 and a deviation of 1 / sqrt(cols), times
-// 3 in lm_head, so that a normed input gives outputs near 1; norms lie near 1, decays where trained ones lie.
+// Bytes [offset, offset + out.size()); offset and size are even. Weights have mean 0 and a deviation of 1 / sqrt(cols),
+// times 3 in lm_head, so that a normed input gives outputs near 1; norms lie near 1, decays where trained ones lie.
 void synth_fill(const SynthTensor& tensor, std::uint64_t seed, std::uint64_t offset, std::span<std::byte> out);
 
 }  // namespace lily
