@@ -110,30 +110,38 @@ void MappedFile::drop(std::size_t offset, std::size_t size) const {
   if (data_ && begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
+namespace {
+
+// Reads on until the end or one byte over the limit: files of /proc and /sys say that they hold 0
+// bytes. Returns errno, 0 for success.
+int read_to_end(int fd, std::size_t expected, std::size_t limit, std::string& text) {
+  constexpr std::size_t kStep = 4096;
+  std::size_t done = 0;
+  for (;;) {
+    if (done == text.size()) text.resize(std::min(limit, std::max(expected, 2 * done + kStep)) + 1);
+    const auto n = ::read(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n > 0) done += static_cast<std::size_t>(n);
+    if (n > 0 && done <= limit) continue;
+    text.resize(done);
+    return n < 0 ? errno : 0;
+  }
+}
+
+}  // namespace
+
 Result<std::string> read_file(const Path& path, std::size_t limit_bytes) {
   LILY_TRY(const OpenFile file, open_regular(path));
   std::string text;
-  int error_number = 0;
-  if (file.size <= limit_bytes) {
-    text.resize(file.size);
-    for (std::size_t done = 0; done < text.size();) {
-      const auto n = ::read(file.fd, text.data() + done, text.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) error_number = errno;
-      if (n <= 0) {
-        text.resize(done);
-        break;
-      }
-      done += static_cast<std::size_t>(n);
-    }
-  }
+  const int error_number =
+      file.size > limit_bytes ? 0 : read_to_end(file.fd, file.size, limit_bytes, text);
   ::close(file.fd);
-  if (file.size > limit_bytes) {
-    return Error{ErrorCode::kTooLarge, path.string() + ": " + std::to_string(file.size) +
-                                           " bytes, at most " + std::to_string(limit_bytes) + " are read"};
-  }
   if (error_number) return system_error("reading " + path.string(), error_number);
-  return text;
+  const std::size_t found = std::max(file.size, text.size());
+  if (found <= limit_bytes) return text;
+  return Error{ErrorCode::kTooLarge, path.string() + ": " + std::to_string(found) +
+                                         " bytes, at most " + std::to_string(limit_bytes) +
+                                         " are read"};
 }
 
 Result<AtomicFile> AtomicFile::create(const Path& path, bool keep_partial) {

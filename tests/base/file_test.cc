@@ -58,6 +58,13 @@ TEST_F(FileTest, ReadingStopsAtItsBound) {
   EXPECT_EQ(over.error().code, ErrorCode::kTooLarge);
 }
 
+TEST_F(FileTest, WhatTheKernelCallsEmptyIsReadToItsEnd) {
+  const Path status = "/proc/self/status";  // Reported with 0 bytes, as every file of /proc is.
+  if (!std::filesystem::exists(status)) GTEST_SKIP() << "no /proc on this system";
+  EXPECT_THAT(read_file(status, 1 << 20).value(), HasSubstr("VmSize"));
+  EXPECT_EQ(read_file(status, 10).error().code, ErrorCode::kTooLarge);
+}
+
 TEST_F(FileTest, TheOldContentsStayUntilCommit) {
   const auto path = write("a", "old");
   auto file = AtomicFile::create(path);
