@@ -1,7 +1,9 @@
-// attention: the queries of one KV head in a tile of rows form a group, which goes over its spans of positions in order.
+// attention: the queries of one KV head in a tile of rows form a group, which goes over its spans
+// of positions in order.
 //
-// With enough groups for the threads a task is a group. With few (decode) a task is one span of one group: partial results are
-// kept and merged afterwards in the same order, so both ways give the same bits. Spans are taken in waves that fit the scratch.
+// With enough groups for the threads a task is a group. With few (decode) a task is one span of one
+// group: partial results are kept and merged afterwards in the same order, so both ways give the
+// same bits. Spans are taken in waves that fit the scratch.
 #include <algorithm>
 
 #include "backend/cpu/attention_scratch.h"
@@ -41,9 +43,12 @@ class Attention {
     return most;
   }
 
-  void attend(const Group& g, std::int64_t span, const SpanScratch& scratch, const Partials& to) const;
+  void attend(const Group& g, std::int64_t span, const SpanScratch& scratch,
+              const Partials& to) const;
   // Whether query `i` of the group sees positions of the span.
-  bool sees(const Group& g, std::int64_t i, std::int64_t span) const { return span < spans_until(g, i / heads_); }
+  bool sees(const Group& g, std::int64_t i, std::int64_t span) const {
+    return span < spans_until(g, i / heads_);
+  }
   void merge(const Partials& into, const Partials& next, std::int64_t i) const {
     kernels_.merge(into.at(i), next.at(i));
   }
@@ -55,7 +60,9 @@ class Attention {
   std::int64_t position(const Group& g, std::int64_t row) const {
     return g.tile.segment->position + g.tile.first + row;
   }
-  std::int64_t spans_until(const Group& g, std::int64_t row) const { return position(g, row) / kAttentionSpan + 1; }
+  std::int64_t spans_until(const Group& g, std::int64_t row) const {
+    return position(g, row) / kAttentionSpan + 1;
+  }
   std::int64_t head_index(const Group& g, std::int64_t row) const {
     return (g.tile.segment->first_row + g.tile.first + row) * args_.n_q_heads + g.kv_head * heads_;
   }
@@ -66,7 +73,8 @@ class Attention {
   RowTiles tiles_;
 };
 
-void Attention::attend(const Group& g, std::int64_t span, const SpanScratch& scratch, const Partials& to) const {
+void Attention::attend(const Group& g, std::int64_t span, const SpanScratch& scratch,
+                       const Partials& to) const {
   SpanTask task = {.q = args_.q + head_index(g, 0) * kHeadDim,
                    .q_stride = std::int64_t{args_.n_q_heads} * kHeadDim,
                    .n_rows = static_cast<int>(g.tile.n_rows),
@@ -91,7 +99,8 @@ void Attention::attend(const Group& g, std::int64_t span, const SpanScratch& scr
 void Attention::finish(const Group& g, const Partials& all, std::int64_t i) const {
   const std::int64_t at = head_index(g, i / heads_) + i % heads_;
   const Partial partial = all.at(i);
-  kernels_.finish(partial.mix, *partial.total, args_.q_gate + (at * 2 + 1) * kHeadDim, args_.y + at * kHeadDim);
+  kernels_.finish(partial.mix, *partial.total, args_.q_gate + (at * 2 + 1) * kHeadDim,
+                  args_.y + at * kHeadDim);
 }
 
 void Attention::run(const Group& g, const ThreadScratch& scratch) const {
@@ -136,7 +145,8 @@ void CpuBackend::attention(const AttentionArgs& args) {
       const Group group = attention.group(index);
       if (i >= attention.n_queries(group)) return;
       for (std::int64_t s = 1 - skip; s < n; ++s) {
-        if (attention.sees(group, i, first + s)) attention.merge(slot(index, 0), slot(index, skip + s), i);
+        if (attention.sees(group, i, first + s))
+          attention.merge(slot(index, 0), slot(index, skip + s), i);
       }
       if (first + n == n_spans) attention.finish(group, slot(index, 0), i);
     });

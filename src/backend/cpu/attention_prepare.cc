@@ -1,7 +1,8 @@
-// attention_prepare: a task is a few rows of a segment; the angles of a row are computed once for all its heads.
-#include "backend/cpu/precise.h"
+// attention_prepare: a task is a few rows of a segment; the angles of a row are computed once for
+// all its heads.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/kv_pages.h"
+#include "backend/cpu/precise.h"
 #include "backend/cpu/row_tiles.h"
 
 namespace lily::cpu {
@@ -26,24 +27,28 @@ Turn turn_at(const AttentionPrepareArgs& args, std::int64_t position) {
   return turn;
 }
 
-void prepare_queries(const Kernels& kernels, const AttentionPrepareArgs& args, std::int64_t row, const Turn& turn) {
+void prepare_queries(const Kernels& kernels, const AttentionPrepareArgs& args, std::int64_t row,
+                     const Turn& turn) {
   constexpr float kScale = 1.0f / 16.0f;  // kHeadDim^-0.5
   static_assert(kHeadDim == 256);
   for (std::int64_t i = row * args.n_q_heads; i < (row + 1) * args.n_q_heads; ++i) {
-    kernels.attention.norm_and_turn(args.q_gate + i * 2 * kHeadDim, args.q_norm, turn.cosines, turn.sines, kScale,
-                                    args.eps, args.q + i * kHeadDim);
+    kernels.attention.norm_and_turn(args.q_gate + i * 2 * kHeadDim, args.q_norm, turn.cosines,
+                                    turn.sines, kScale, args.eps, args.q + i * kHeadDim);
   }
 }
 
-void append(const Kernels& kernels, const AttentionPrepareArgs& args, const Segment& segment, std::int64_t row,
-            const Turn& turn) {
+void append(const Kernels& kernels, const AttentionPrepareArgs& args, const Segment& segment,
+            std::int64_t row, const Turn& turn) {
   const std::int64_t position = segment.position + row - segment.first_row;
   for (std::int64_t head = 0; head < args.kv.n_kv_heads; ++head) {
     const std::int64_t from = (row * args.kv.n_kv_heads + head) * kHeadDim;
     float key[kHeadDim];
-    kernels.attention.norm_and_turn(args.k + from, args.k_norm, turn.cosines, turn.sines, 1.0f, args.eps, key);
-    kernels.math.to_bf16(key, kv_row(args.kv, segment.sequence, position, head, KvPart::kKeys), kHeadDim);
-    kernels.math.to_bf16(args.v + from, kv_row(args.kv, segment.sequence, position, head, KvPart::kValues),
+    kernels.attention.norm_and_turn(args.k + from, args.k_norm, turn.cosines, turn.sines, 1.0f,
+                                    args.eps, key);
+    kernels.math.to_bf16(key, kv_row(args.kv, segment.sequence, position, head, KvPart::kKeys),
+                         kHeadDim);
+    kernels.math.to_bf16(args.v + from,
+                         kv_row(args.kv, segment.sequence, position, head, KvPart::kValues),
                          kHeadDim);
   }
 }

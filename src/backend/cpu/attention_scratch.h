@@ -1,4 +1,5 @@
-// How attention's scratch is laid out: what a thread needs for a group of queries, and the partial results that wait to be merged.
+// How attention's scratch is laid out: what a thread needs for a group of queries, and the partial
+// results that wait to be merged.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,10 @@
 
 namespace lily::cpu {
 
-constexpr int kTileQueries = 64;          // Queries in a group, at most; a KV head may serve no more than these.
-constexpr int kGroupsPerThread = 4;       // With fewer groups than this a thread, spans become tasks.
-constexpr int kLeastSlots = 8;            // Partial results a group can keep, at least.
+constexpr int kTileQueries =
+    64;  // Queries in a group, at most; a KV head may serve no more than these.
+constexpr int kGroupsPerThread = 4;  // With fewer groups than this a thread, spans become tasks.
+constexpr int kLeastSlots = 8;       // Partial results a group can keep, at least.
 
 // Unfinished softmaxes of up to kTileQueries queries.
 struct Partials {

@@ -1,5 +1,6 @@
-// choose: one token a row, in the order of docs/SAMPLING.md. Adjusted logits and weights are f32, sums of weights f64: over ranks in
-// their order, over the whole row by chunks. Nothing is sorted but the ranks that are looked at.
+// choose: one token a row, in the order of docs/SAMPLING.md. Adjusted logits and weights are f32,
+// sums of weights f64: over ranks in their order, over the whole row by chunks. Nothing is sorted
+// but the ranks that are looked at.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +13,8 @@ namespace lily::cpu {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kRankStep = 8.0f;  // Times the temperature: the first bound keeps weights from e^-8 on.
+constexpr float kRankStep =
+    8.0f;  // Times the temperature: the first bound keeps weights from e^-8 on.
 constexpr std::int64_t kNoCut = std::numeric_limits<std::int64_t>::max();
 
 bool has_penalties(const SamplingControl& c) {
@@ -54,21 +56,24 @@ struct Scores {
   std::int32_t best;  // -1: none may be chosen
 };
 
-Scores make_scores(const Kernels& kernels, const SamplingControl& control, std::span<const float> logits,
-                 const RowSummary& all, std::span<float> scratch) {
+Scores make_scores(const Kernels& kernels, const SamplingControl& control,
+                   std::span<const float> logits, const RowSummary& all, std::span<float> scratch) {
   if (control.n_bias == 0 && control.allowed == nullptr && !has_penalties(control)) {
     return {logits, all.largest, all.best};
   }
   adjust(control, logits, scratch);
   const float top = kernels.math.largest(scratch.data(), static_cast<std::int64_t>(scratch.size()));
   if (top == -kInfinity) return {scratch, top, -1};
-  return {scratch, top, static_cast<std::int32_t>(std::find(scratch.begin(), scratch.end(), top) - scratch.begin())};
+  return {
+      scratch, top,
+      static_cast<std::int32_t>(std::find(scratch.begin(), scratch.end(), top) - scratch.begin())};
 }
 
 // Draws from the front of a ranking. Weights are exp((logit - largest) / temperature).
 class Draw {
  public:
-  Draw(const Kernels& kernels, const SamplingControl& control, const Scores& scores, std::span<std::uint64_t> keys)
+  Draw(const Kernels& kernels, const SamplingControl& control, const Scores& scores,
+       std::span<std::uint64_t> keys)
       : kernels_(kernels),
         control_(control),
         scores_(scores),
@@ -106,8 +111,8 @@ class Draw {
     }
     for (std::int64_t i = 0; i < n_chunks(std::ssize(scores_.values)); ++i) {
       const auto chunk = chunk_of(scores_.values, i);
-      sum += static_cast<double>(kernels_.vocabulary.weights(chunk.data(), std::ssize(chunk), scores_.largest,
-                                                             control_.temperature, nullptr));
+      sum += static_cast<double>(kernels_.vocabulary.weights(
+          chunk.data(), std::ssize(chunk), scores_.largest, control_.temperature, nullptr));
     }
     return sum;
   }
@@ -138,16 +143,18 @@ class Draw {
   std::int64_t n_kept_ = kNoCut;
 };
 
-std::int32_t choose_token(const Kernels& kernels, const SamplingControl& control, const Scores& scores,
-                          std::span<std::uint64_t> keys) {
+std::int32_t choose_token(const Kernels& kernels, const SamplingControl& control,
+                          const Scores& scores, std::span<std::uint64_t> keys) {
   if (scores.best < 0 || !(control.temperature > 0.0f)) return scores.best;
   return Draw(kernels, control, scores, keys).token();
 }
 
 // Log-probabilities are the model's own, so they come from the logits as they are.
-void report(const SamplingControl& control, std::span<const float> logits, const RowSummary& all, Ranking ranking,
-            ChosenToken& chosen) {
-  const auto log_prob = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - all.log_sum); };
+void report(const SamplingControl& control, std::span<const float> logits, const RowSummary& all,
+            Ranking ranking, ChosenToken& chosen) {
+  const auto log_prob = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - all.log_sum);
+  };
   if (chosen.token >= 0) chosen.log_prob = log_prob(logits[static_cast<std::size_t>(chosen.token)]);
   for (std::int32_t i = 0; i < control.n_top && ranking.has(i); ++i) {
     chosen.top_ids[i] = ranking.id(i);
@@ -159,7 +166,8 @@ void report(const SamplingControl& control, std::span<const float> logits, const
 }  // namespace
 
 void CpuBackend::choose(const ChooseArgs& args) {
-  const LogitRows rows = logit_rows(*args.control, args.logits, args.first, args.vocab_rows, args.vocab_used);
+  const LogitRows rows =
+      logit_rows(*args.control, args.logits, args.first, args.vocab_rows, args.vocab_used);
   gather_stats(rows);
   pool_.parallel_for(rows.n, [&](std::int64_t i, int thread) {
     const std::int64_t row = args.first + i;
@@ -170,13 +178,16 @@ void CpuBackend::choose(const ChooseArgs& args) {
     chosen.token = -1;
     chosen.not_finite = all.finite ? 0 : 1;
     if (all.finite) {
-      const Scores scores = make_scores(kernels_, control, logits, all, scores_of(thread, logits.size()));
+      const Scores scores =
+          make_scores(kernels_, control, logits, all, scores_of(thread, logits.size()));
       chosen.token = choose_token(kernels_, control, scores, keys_of(thread));
       if (chosen.token >= 0) ++control.generated[chosen.token];
-      report(control, logits, all, Ranking(kernels_, logits, all.largest, kRankStep, keys_of(thread)), chosen);
+      report(control, logits, all,
+             Ranking(kernels_, logits, all.largest, kRankStep, keys_of(thread)), chosen);
     }
     args.chosen[row] = chosen;
-    // A row without a token gives the next pass token 0: that pass may be under way before the host has seen the -1.
+    // A row without a token gives the next pass token 0: that pass may be under way before the host
+    // has seen the -1.
     if (args.next_tokens != nullptr) args.next_tokens[row] = std::max(chosen.token, 0);
   });
 }

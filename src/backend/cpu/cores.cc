@@ -17,7 +17,9 @@
 namespace lily::cpu {
 namespace {
 
-int at_least_one(int n) { return std::max(n, 1); }
+int at_least_one(int n) {
+  return std::max(n, 1);
+}
 
 #if defined(__linux__)
 
@@ -39,7 +41,8 @@ int cores_of_mask() {
     if (!CPU_ISSET(static_cast<std::size_t>(cpu), &mask)) continue;
     const auto folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     // Where there is no topology every CPU counts as a core of its own.
-    cores.emplace(read_number(folder + "physical_package_id", -1), read_number(folder + "core_id", 1000 + cpu));
+    cores.emplace(read_number(folder + "physical_package_id", -1),
+                  read_number(folder + "core_id", 1000 + cpu));
   }
   return static_cast<int>(cores.size());
 }

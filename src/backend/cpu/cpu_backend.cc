@@ -29,7 +29,8 @@ struct Isa {
 // Best first.
 constexpr std::array kIsas = {
 #if defined(__x86_64__)
-    Isa{"avx2", [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; },
+    Isa{"avx2",
+        [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; },
         kernels_avx2},
 #endif
     Isa{"portable", [] { return true; }, kernels_portable},
@@ -46,10 +47,12 @@ Result<const Kernels*> choose_kernels(const std::string& name) {
     if (!name.empty() && isa.name != name) continue;
     if (isa.supported()) return &isa.kernels();
     if (!name.empty()) {
-      return Error{ErrorCode::kUnsupported, "instruction set '" + name + "': this processor does not have it"};
+      return Error{ErrorCode::kUnsupported,
+                   "instruction set '" + name + "': this processor does not have it"};
     }
   }
-  return Error{ErrorCode::kUnsupported, "instruction set '" + name + "': expected one of " + isa_names()};
+  return Error{ErrorCode::kUnsupported,
+               "instruction set '" + name + "': expected one of " + isa_names()};
 }
 
 bool inside(const Buffer& buffer, std::size_t offset, std::size_t bytes) {
@@ -57,19 +60,21 @@ bool inside(const Buffer& buffer, std::size_t offset, std::size_t bytes) {
 }
 
 std::string describe(const Kernels& kernels, int threads, Activations activations) {
-  return std::string(kernels.title) + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
+  return std::string(kernels.title) + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread, " : " threads, ") +
          (activations == Activations::kInt8 ? "int8" : "fp32") + " activations";
 }
 
 Result<void> check_spec(const ModelSpec& spec, int max_rows) {
   if (max_rows < 1 || max_rows > kMaxPassRows) {
-    return Error{ErrorCode::kInvalidArgument, "rows of a pass: " + std::to_string(max_rows) + ", expected 1 to " +
+    return Error{ErrorCode::kInvalidArgument, "rows of a pass: " + std::to_string(max_rows) +
+                                                  ", expected 1 to " +
                                                   std::to_string(kMaxPassRows)};
   }
   const int group = spec.n_kv_heads > 0 ? spec.n_q_heads / spec.n_kv_heads : 0;
   if (group > kTileQueries) {
-    return Error{ErrorCode::kUnsupported, "query heads of a KV head: " + std::to_string(group) + ", expected at most " +
-                                              std::to_string(kTileQueries)};
+    return Error{ErrorCode::kUnsupported, "query heads of a KV head: " + std::to_string(group) +
+                                              ", expected at most " + std::to_string(kTileQueries)};
   }
   return {};
 }
@@ -77,7 +82,10 @@ Result<void> check_spec(const ModelSpec& spec, int max_rows) {
 }  // namespace
 
 CpuBackend::CpuBackend(const BackendOptions& options, const Kernels& kernels, int threads)
-    : options_(options), kernels_(kernels), pool_(threads), linear_(kernels, pool_, options.activations) {
+    : options_(options),
+      kernels_(kernels),
+      pool_(threads),
+      linear_(kernels, pool_, options.activations) {
   info_ = {.name = "cpu",
            .description = describe(kernels, pool_.size(), options.activations),
            .layout = WeightLayout::kInterleaved16,
@@ -87,20 +95,25 @@ CpuBackend::CpuBackend(const BackendOptions& options, const Kernels& kernels, in
 
 Result<void> CpuBackend::prepare(const ModelSpec& spec, int max_rows) {
   LILY_RETURN_IF_ERROR(check_spec(spec, max_rows));
-  const auto vocab = static_cast<std::size_t>(spec.vocab_rows), threads = static_cast<std::size_t>(pool_.size());
+  const auto vocab = static_cast<std::size_t>(spec.vocab_rows),
+             threads = static_cast<std::size_t>(pool_.size());
   const std::size_t slice = std::max({kAttentionThreadBytes, kDeltaDim * kLanes * sizeof(float),
                                       vocab * (sizeof(std::uint64_t) + sizeof(float))});
   scratch_.vocab = spec.vocab_rows;
   scratch_.per_thread_bytes = round_up(slice, kScratchAlign);
-  LILY_TRY(scratch_.per_thread, allocate(scratch_.per_thread_bytes * threads, "scratch of the threads"));
-  scratch_.n_partials = std::max(kLeastPartials, std::int64_t{kGroupsPerThread} * kLeastSlots * pool_.size());
-  const auto partial_bytes = static_cast<std::size_t>(scratch_.n_partials * kPartialsFloats) * sizeof(float);
+  LILY_TRY(scratch_.per_thread,
+           allocate(scratch_.per_thread_bytes * threads, "scratch of the threads"));
+  scratch_.n_partials =
+      std::max(kLeastPartials, std::int64_t{kGroupsPerThread} * kLeastSlots * pool_.size());
+  const auto partial_bytes =
+      static_cast<std::size_t>(scratch_.n_partials * kPartialsFloats) * sizeof(float);
   LILY_TRY(scratch_.partials, allocate(partial_bytes, "scratch of attention"));
   const auto chunks = static_cast<std::size_t>(kHeadBlockRows * n_chunks(spec.vocab_rows));
   LILY_TRY(scratch_.stats, allocate(chunks * sizeof(ChunkStats), "scratch of the vocabulary"));
   LILY_TRY(scratch_.divergence, allocate(chunks * sizeof(double), "scratch of the vocabulary"));
-  return linear_.prepare(spec, max_rows,
-                         [this](std::size_t bytes, std::string_view what) { return allocate(bytes, what); });
+  return linear_.prepare(spec, max_rows, [this](std::size_t bytes, std::string_view what) {
+    return allocate(bytes, what);
+  });
 }
 
 // Anonymous pages are zero and take memory only when they are first touched.
@@ -109,19 +122,23 @@ Result<Buffer> CpuBackend::allocate(std::size_t bytes, std::string_view what) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   void* const pages = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, kFlags, -1, 0);
   if (pages == MAP_FAILED) {
-    return Error{ErrorCode::kNoMemory, "allocating " + std::string(what) + ": " + std::to_string(bytes) +
+    return Error{ErrorCode::kNoMemory, "allocating " + std::string(what) + ": " +
+                                           std::to_string(bytes) +
                                            " bytes: " + std::strerror(errno)};
   }
 #if defined(MADV_HUGEPAGE)
-  if (mapped >= kHugePage) madvise(pages, mapped, MADV_HUGEPAGE);  // Advice: refusal changes nothing but speed.
+  if (mapped >= kHugePage)
+    madvise(pages, mapped, MADV_HUGEPAGE);  // Advice: refusal changes nothing but speed.
 #endif
-  return Buffer(pages, bytes, std::shared_ptr<void>(pages, [mapped](void* p) { munmap(p, mapped); }));
+  return Buffer(pages, bytes,
+                std::shared_ptr<void>(pages, [mapped](void* p) { munmap(p, mapped); }));
 }
 
 Result<Buffer> CpuBackend::adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) {
   const std::size_t past = reinterpret_cast<std::uintptr_t>(bytes.data()) % kSectionAlign;
   if (past != 0) {
-    return Error{ErrorCode::kInvalidArgument, "weights lie " + std::to_string(past) + " bytes past a multiple of " +
+    return Error{ErrorCode::kInvalidArgument, "weights lie " + std::to_string(past) +
+                                                  " bytes past a multiple of " +
                                                   std::to_string(kSectionAlign) + ", expected 0"};
   }
   return Buffer(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(owner));
@@ -151,7 +168,8 @@ void CpuBackend::copy(const CopyArgs& args) {
 
 float* CpuBackend::thread_scratch(int thread, std::size_t bytes) const {
   LILY_CHECK(bytes <= scratch_.per_thread_bytes);
-  return scratch_.per_thread.as<float>(static_cast<std::size_t>(thread) * scratch_.per_thread_bytes);
+  return scratch_.per_thread.as<float>(static_cast<std::size_t>(thread) *
+                                       scratch_.per_thread_bytes);
 }
 
 void CpuBackend::gather_stats(const LogitRows& rows) {
@@ -166,7 +184,8 @@ void CpuBackend::gather_stats(const LogitRows& rows) {
 
 RowSummary CpuBackend::summary_of(const LogitRows& rows, std::int64_t i) const {
   const std::int64_t chunks = n_chunks(rows.vocab);
-  return summarise(kernels_, {scratch_.stats.as<ChunkStats>() + i * chunks, static_cast<std::size_t>(chunks)});
+  return summarise(
+      kernels_, {scratch_.stats.as<ChunkStats>() + i * chunks, static_cast<std::size_t>(chunks)});
 }
 
 std::span<std::uint64_t> CpuBackend::keys_of(int thread) const {
@@ -175,13 +194,15 @@ std::span<std::uint64_t> CpuBackend::keys_of(int thread) const {
 }
 
 std::span<float> CpuBackend::scores_of(int thread, std::size_t vocab) const {
-  const std::size_t keys = static_cast<std::size_t>(scratch_.vocab) * (sizeof(std::uint64_t) / sizeof(float));
+  const std::size_t keys =
+      static_cast<std::size_t>(scratch_.vocab) * (sizeof(std::uint64_t) / sizeof(float));
   return {thread_scratch(thread, 0) + keys, vocab};
 }
 
 Result<std::unique_ptr<Backend>> open(const BackendOptions& options) {
   if (options.threads < 0 || options.threads > kMostThreads) {
-    return Error{ErrorCode::kInvalidArgument, "threads: " + std::to_string(options.threads) + ", expected 0 to " +
+    return Error{ErrorCode::kInvalidArgument, "threads: " + std::to_string(options.threads) +
+                                                  ", expected 0 to " +
                                                   std::to_string(kMostThreads)};
   }
   LILY_TRY(const Kernels* const kernels, choose_kernels(options.isa));

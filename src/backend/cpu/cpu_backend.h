@@ -1,7 +1,8 @@
-// The CPU backend: each step runs at once, on one thread pool, with kernels for the instruction set found at start.
-// A step's method lies in the file of its name; the loops over numbers lie in kernels/, compiled once per instruction set (isa_*.cc).
-// Every float has one written order of operations that is the same in all instruction sets and for any number of
-// threads, rows or chunks (docs/NUMERICS.md).
+// The CPU backend: each step runs at once, on one thread pool, with kernels for the instruction set
+// found at start. A step's method lies in the file of its name; the loops over numbers lie in
+// kernels/, compiled once per instruction set (isa_*.cc). Every float has one written order of
+// operations that is the same in all instruction sets and for any number of threads, rows or chunks
+// (docs/NUMERICS.md).
 #pragma once
 
 #include <memory>
@@ -48,9 +49,10 @@ class CpuBackend final : public Backend {
  private:
   // Scratch of the steps that multiply no matrix; Linear keeps its own.
   struct Scratch {
-    Buffer per_thread;  // A slice a thread: attention's tiles, a slice of a delta state, or keys and scores of a row of logits
+    Buffer per_thread;  // A slice a thread: attention's tiles, a slice of a delta state, or keys
+                        // and scores of a row of logits
     std::size_t per_thread_bytes = 0;
-    Buffer partials;    // Unfinished softmaxes, n_partials of them: attention_scratch.h
+    Buffer partials;  // Unfinished softmaxes, n_partials of them: attention_scratch.h
     std::int64_t n_partials = 0;
     Buffer stats;       // ChunkStats [kHeadBlockRows, chunks of the vocabulary]
     Buffer divergence;  // double, the same shape
@@ -70,7 +72,7 @@ class CpuBackend final : public Backend {
   BackendOptions options_;
   const Kernels& kernels_;
   ThreadPool pool_;
-  Linear linear_;    // Products with quantised matrices; prepare() sizes it.
+  Linear linear_;  // Products with quantised matrices; prepare() sizes it.
   Scratch scratch_;
   Ticket ticket_ = 0;
 };

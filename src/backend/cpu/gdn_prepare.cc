@@ -1,5 +1,6 @@
-// gdn_prepare: a task is a tile of rows of one segment and a head's 128 channels of q, k or v; one more a tile makes the gates.
-// The first tile of a segment alone reads its window and then writes the new one, so both may be the same slot.
+// gdn_prepare: a task is a tile of rows of one segment and a head's 128 channels of q, k or v; one
+// more a tile makes the gates. The first tile of a segment alone reads its window and then writes
+// the new one, so both may be the same slot.
 #include <cmath>
 #include <cstring>
 
@@ -30,7 +31,8 @@ Block block_of(const GdnPrepareArgs& args, std::int64_t index) {
   const std::int64_t key_dim = n_keys * kDeltaDim;
   if (index < n_keys) return {channel, args.q + channel, key_dim, 1.0f / kDeltaDim};
   if (index < 2 * n_keys) return {channel, args.k + channel - key_dim, key_dim, 0.08838834764f};
-  return {channel, args.v + channel - 2 * key_dim, args.n_value_heads * std::int64_t{kDeltaDim}, 0.0f};
+  return {channel, args.v + channel - 2 * key_dim, args.n_value_heads * std::int64_t{kDeltaDim},
+          0.0f};
 }
 
 // The window [3, C] of a slot at a channel.
@@ -39,22 +41,24 @@ float* window_at(const GdnPrepareArgs& args, std::int64_t slot, std::int64_t cha
   return reinterpret_cast<float*>(window) + channel;
 }
 
-// Writes the window that lies behind `row` rows of the segment: input rows row - 3 .. row - 1, the older of them from `before`.
-void save_window(const GdnPrepareArgs& args, const Segment& segment, const Block& block, const float* before,
-                 std::int64_t row, std::int64_t slot) {
+// Writes the window that lies behind `row` rows of the segment: input rows row - 3 .. row - 1, the
+// older of them from `before`.
+void save_window(const GdnPrepareArgs& args, const Segment& segment, const Block& block,
+                 const float* before, std::int64_t row, std::int64_t slot) {
   const std::int64_t stride = channels(args);
   float* const to = window_at(args, slot, block.channel);
   for (std::int64_t j = 0; j < kWindowRows; ++j) {
     const std::int64_t source = row - kWindowRows + j;
-    const float* const from = source < 0
-                                  ? before + (source + kWindowRows) * kDeltaDim
-                                  : args.qkv + (segment.first_row + source) * stride + block.channel;
+    const float* const from =
+        source < 0 ? before + (source + kWindowRows) * kDeltaDim
+                   : args.qkv + (segment.first_row + source) * stride + block.channel;
     std::memcpy(to + j * stride, from, kRowBytes);
   }
 }
 
 // The three rows before the segment, [3, 128].
-void load_window(const GdnPrepareArgs& args, const Segment& segment, const Block& block, float* before) {
+void load_window(const GdnPrepareArgs& args, const Segment& segment, const Block& block,
+                 float* before) {
   std::memset(before, 0, kWindowRows * kRowBytes);
   if (segment.state_in < 0) return;
   const float* const window = window_at(args, segment.state_in, block.channel);
@@ -63,7 +67,8 @@ void load_window(const GdnPrepareArgs& args, const Segment& segment, const Block
   }
 }
 
-void prepare_block(const Kernels& kernels, const GdnPrepareArgs& args, const RowTile& tile, const Block& block) {
+void prepare_block(const Kernels& kernels, const GdnPrepareArgs& args, const RowTile& tile,
+                   const Block& block) {
   const Segment& segment = *tile.segment;
   const std::int64_t stride = channels(args), row = segment.first_row + tile.first;
   const float* const in = args.qkv + row * stride + block.channel;

@@ -1,4 +1,5 @@
-// gdn_scan: a task is one value head of one segment; where heads are too few for the threads, a block of its columns.
+// gdn_scan: a task is one value head of one segment; where heads are too few for the threads, a
+// block of its columns.
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
@@ -7,9 +8,11 @@
 namespace lily::cpu {
 namespace {
 
-// Up to this many rows the state is swept from memory row by row; from here on a slice of it stays in the first-level cache.
+// Up to this many rows the state is swept from memory row by row; from here on a slice of it stays
+// in the first-level cache.
 constexpr int kFewRows = 4;
-// Rows that all slices go over before the next ones: their q and k are read once per slice and should stay in the second-level cache.
+// Rows that all slices go over before the next ones: their q and k are read once per slice and
+// should stay in the second-level cache.
 constexpr std::int64_t kRunRows = 32;
 constexpr std::int64_t kColumnBlocks = kDeltaDim / kLanes;
 constexpr std::size_t kSliceBytes = kDeltaDim * kLanes * sizeof(float);
@@ -19,7 +22,8 @@ unsigned char* state_at(const StateLayer& state, std::int64_t slot, std::int64_t
          head * static_cast<std::int64_t>(kDeltaDim * kDeltaDim * sizeof(float));
 }
 
-ScanTask head_task(const GdnScanArgs& args, const Segment& segment, std::int64_t head, float* scratch) {
+ScanTask head_task(const GdnScanArgs& args, const Segment& segment, std::int64_t head,
+                   float* scratch) {
   const std::int64_t n_keys = args.n_key_heads, n_values = args.n_value_heads;
   const std::int64_t key = (segment.first_row * n_keys + head / (n_values / n_keys)) * kDeltaDim;
   const std::int64_t gate = segment.first_row * n_values + head;
@@ -49,11 +53,13 @@ void scan_block(const Kernels& kernels, ScanTask task, std::int64_t block) {
   task.o += column;
   task.state_out += column;
   if (task.state_in != nullptr) task.state_in += column;
-  if (task.snapshots != nullptr) task.snapshots += column * static_cast<std::int64_t>(sizeof(float));
+  if (task.snapshots != nullptr)
+    task.snapshots += column * static_cast<std::int64_t>(sizeof(float));
   kernels.gdn.scan_columns(task);
 }
 
-// Rows first .. first + kRunRows of a task; those after the first go on from where the state was left.
+// Rows first .. first + kRunRows of a task; those after the first go on from where the state was
+// left.
 ScanTask run_of(ScanTask task, std::int64_t first) {
   if (first > 0) task.state_in = task.state_out;
   task.q += first * task.key_stride;
@@ -75,7 +81,8 @@ void scan_head(const Kernels& kernels, const ScanTask& task) {
   }
 }
 
-void norm_head(const Kernels& kernels, const GdnScanArgs& args, const Segment& segment, std::int64_t head) {
+void norm_head(const Kernels& kernels, const GdnScanArgs& args, const Segment& segment,
+               std::int64_t head) {
   for (std::int64_t row = segment.first_row; row < segment.first_row + segment.n_rows; ++row) {
     const std::int64_t at = (row * args.n_value_heads + head) * kDeltaDim;
     kernels.gdn.gated_norm(args.y + at, args.norm, args.z + at, args.z_sigmoid != 0, args.eps);

@@ -1,4 +1,5 @@
-// The kernels in plain C++ for any processor: the definition that the other instruction sets are held to.
+// The kernels in plain C++ for any processor: the definition that the other instruction sets are
+// held to.
 #define LILY_ISA portable
 #include "backend/cpu/kernels/table.h"
 

@@ -1,5 +1,6 @@
-// The table of kernels: the loops over numbers, compiled once per instruction set (isa_*.cc) and chosen once at start.
-// Every entry computes the same bits in every table. Shapes are in elements; pointers need no alignment.
+// The table of kernels: the loops over numbers, compiled once per instruction set (isa_*.cc) and
+// chosen once at start. Every entry computes the same bits in every table. Shapes are in elements;
+// pointers need no alignment.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct MathKernels {
   float (*largest)(const float* x, std::int64_t n);
   void (*to_bf16)(const float* x, std::uint16_t* y, std::int64_t n);
   void (*from_bf16)(const std::uint16_t* x, float* y, std::int64_t n);
-  // y [n] = x * rsqrt(mean(x^2) + eps) * weight; weight null: not multiplied. The sum of squares runs in 16 lanes.
+  // y [n] = x * rsqrt(mean(x^2) + eps) * weight; weight null: not multiplied. The sum of squares
+  // runs in 16 lanes.
   void (*rms_norm)(const float* x, const float* weight, float* y, std::int64_t n, float eps);
 };
 

@@ -11,7 +11,8 @@ struct Choice {
   std::int32_t expert;
 };
 
-// The n largest logits in descending order, equal ones by ascending id: an insertion sort that keeps n.
+// The n largest logits in descending order, equal ones by ascending id: an insertion sort that
+// keeps n.
 void largest_experts(const float* logits, std::int32_t n_experts, std::int32_t n, Choice* chosen) {
   std::int32_t kept = 0;
   for (std::int32_t e = 0; e < n_experts; ++e) {
@@ -31,9 +32,10 @@ void sort_by_id(Choice* chosen, std::int32_t n) {
   }
 }
 
-// weight = exp(logit - largest) / sum over the chosen, added by ascending id: the denominator of the softmax over all experts
-// cancels.
-void write_row(const Kernels& kernels, const RouteArgs& args, const float* logits, std::int64_t row) {
+// weight = exp(logit - largest) / sum over the chosen, added by ascending id: the denominator of
+// the softmax over all experts cancels.
+void write_row(const Kernels& kernels, const RouteArgs& args, const float* logits,
+               std::int64_t row) {
   Choice chosen[kMaxChosenExperts];
   const std::int32_t n = args.n_chosen;
   largest_experts(logits, args.router.rows, n, chosen);

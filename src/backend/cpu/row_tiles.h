@@ -1,4 +1,5 @@
-// The rows of a pass cut into tiles that never cross a segment: the unit of work of the steps that know sequences.
+// The rows of a pass cut into tiles that never cross a segment: the unit of work of the steps that
+// know sequences.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// score: log-probabilities, largest entries and divergence of rows of logits. A task is a chunk of a row; then one row each.
+// score: log-probabilities, largest entries and divergence of rows of logits. A task is a chunk of
+// a row; then one row each.
 #include <algorithm>
 #include <limits>
 
@@ -19,8 +20,10 @@ void write_not_finite(const ScoreArgs& args, std::int64_t row) {
   std::fill_n(args.top_log_probs + row * args.n_top, args.n_top, kNan);
 }
 
-// Sum of p (log p - log q) over a chunk in f64: the difference of two close numbers. An entry with p = 0 adds nothing.
-double divergence(const Kernels& kernels, std::span<const float> logits, const float* log_p, double log_sum) {
+// Sum of p (log p - log q) over a chunk in f64: the difference of two close numbers. An entry with
+// p = 0 adds nothing.
+double divergence(const Kernels& kernels, std::span<const float> logits, const float* log_p,
+                  double log_sum) {
   float p[kVocabularyChunk];
   kernels.math.exp(log_p, p, static_cast<std::int64_t>(logits.size()));
   double sum = 0.0;
@@ -32,12 +35,15 @@ double divergence(const Kernels& kernels, std::span<const float> logits, const f
   return sum;
 }
 
-void score_row(const ScoreArgs& args, std::int64_t row, std::span<const float> logits, const RowSummary& all,
-               Ranking ranking) {
-  const auto log_prob = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - all.log_sum); };
+void score_row(const ScoreArgs& args, std::int64_t row, std::span<const float> logits,
+               const RowSummary& all, Ranking ranking) {
+  const auto log_prob = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - all.log_sum);
+  };
   if (args.targets != nullptr) {
     const std::int32_t target = args.targets[row];
-    args.target_log_prob[row] = target < 0 ? 0.0f : log_prob(logits[static_cast<std::size_t>(target)]);
+    args.target_log_prob[row] =
+        target < 0 ? 0.0f : log_prob(logits[static_cast<std::size_t>(target)]);
   }
   for (std::int64_t i = 0; i < args.n_top && ranking.has(i); ++i) {
     args.top_ids[row * args.n_top + i] = ranking.id(i);
@@ -48,7 +54,8 @@ void score_row(const ScoreArgs& args, std::int64_t row, std::span<const float> l
 }  // namespace
 
 void CpuBackend::score(const ScoreArgs& args) {
-  const LogitRows rows = logit_rows(*args.control, args.logits, args.first, args.vocab_rows, args.vocab_used);
+  const LogitRows rows =
+      logit_rows(*args.control, args.logits, args.first, args.vocab_rows, args.vocab_used);
   gather_stats(rows);
   pool_.parallel_for(rows.n, [&](std::int64_t i, int thread) {
     const RowSummary all = summary_of(rows, i);
@@ -64,8 +71,10 @@ void CpuBackend::score(const ScoreArgs& args) {
   pool_.parallel_for(rows.n * chunks, [&](std::int64_t task) {
     const std::int64_t i = task / chunks, chunk = task % chunks, row = args.first + i;
     if (args.not_finite[row] != 0) return;
-    const float* const log_p = args.reference_log_probs + row * args.vocab_used + chunk * kVocabularyChunk;
-    parts[task] = divergence(kernels_, chunk_of(rows.row(i), chunk), log_p, summary_of(rows, i).log_sum);
+    const float* const log_p =
+        args.reference_log_probs + row * args.vocab_used + chunk * kVocabularyChunk;
+    parts[task] =
+        divergence(kernels_, chunk_of(rows.row(i), chunk), log_p, summary_of(rows, i).log_sum);
   });
   for (std::int64_t i = 0; i < rows.n; ++i) {
     double sum = 0.0;

@@ -1,20 +1,20 @@
-// Sixteen floats at a time: the one vector type that kernels are written in. An isa_*.cc defines LILY_ISA (a namespace, and which
-// header below implements F16) and includes the kernels; the results are the same bits in every instruction set.
+// Sixteen floats at a time: the one vector type that kernels are written in. An isa_*.cc defines
+// LILY_ISA (a namespace, and which header below implements F16) and includes the kernels; the
+// results are the same bits in every instruction set.
 //
-//   load, store             16 floats, any alignment      load_n, store_n     the first n of 16; load_n fills with 0
-//   add sub mul div fma     IEEE, one rounding each       sqrt abs round      round: to nearest, ties to even
-//   max(a, b)               a > b ? a : b, so a NaN in b stays; min(a, b): a < b ? a : b
-//   first_or(x, n, other)   lanes from n on replaced
-//   reduce_add, reduce_max  one fixed tree: lanes i and i + 8, then i and i + 4, i + 2, i + 1
-//   load_bf16, store_bf16   as base/bf16.h
-//   store_i8                to nearest, ties to even, saturated; NaN and beyond 2^31 become -128
-//   load_streams(p, out)    out[s] lane i = p[4 i + s]
-//   transpose_bf16          16 x 16 bf16, rows `stride` apart; out[16 column + row], f32
-//   times_pow2(x, t)        x * 2^n where t = n + 0x1.8p23, in two factors so that results may be subnormal
-//   prefetch(p)             asks for the cache line of p in the second-level cache
+//   load, store             16 floats, any alignment      load_n, store_n     the first n of 16;
+//   load_n fills with 0 add sub mul div fma     IEEE, one rounding each       sqrt abs round round:
+//   to nearest, ties to even max(a, b)               a > b ? a : b, so a NaN in b stays; min(a, b):
+//   a < b ? a : b first_or(x, n, other)   lanes from n on replaced reduce_add, reduce_max  one
+//   fixed tree: lanes i and i + 8, then i and i + 4, i + 2, i + 1 load_bf16, store_bf16   as
+//   base/bf16.h store_i8                to nearest, ties to even, saturated; NaN and beyond 2^31
+//   become -128 load_streams(p, out)    out[s] lane i = p[4 i + s] transpose_bf16          16 x 16
+//   bf16, rows `stride` apart; out[16 column + row], f32 times_pow2(x, t)        x * 2^n where t =
+//   n + 0x1.8p23, in two factors so that results may be subnormal prefetch(p)             asks for
+//   the cache line of p in the second-level cache
 //
-// exp, sigmoid, silu and softplus are our own: one written order with explicit fma, no library call. Coefficients are Chebyshev
-// fits over the reduced range, rounded to float.
+// exp, sigmoid, silu and softplus are our own: one written order with explicit fma, no library
+// call. Coefficients are Chebyshev fits over the reduced range, rounded to float.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,9 @@
 
 namespace lily::cpu::LILY_ISA {
 
-LILY_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+LILY_INLINE void prefetch(const void* p) {
+  __builtin_prefetch(p, 0, 2);
+}
 
 LILY_INLINE F16 load_n(const float* p, int n) {
   float lanes[16] = {};
@@ -43,7 +45,8 @@ LILY_INLINE void store_n(float* p, F16 x, int n) {
   for (int i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
-// e^x within 1.1 ulp; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r, e^r = 1 + r + r^2 P(r).
+// e^x within 1.1 ulp; 0 below -104, infinity above 89, NaN stays. x = n ln 2 + r, e^r = 1 + r + r^2
+// P(r).
 LILY_INLINE F16 exp(F16 x) {
   const F16 shift = broadcast(0x1.8p23f);
   x = min(broadcast(89.0f), max(broadcast(-104.0f), x));
@@ -63,8 +66,12 @@ LILY_INLINE F16 exp(F16 x) {
 LILY_INLINE F16 one_plus_exp_minus(F16 x) {
   return add(broadcast(1.0f), exp(sub(zero(), x)));
 }
-LILY_INLINE F16 sigmoid(F16 x) { return div(broadcast(1.0f), one_plus_exp_minus(x)); }
-LILY_INLINE F16 silu(F16 x) { return div(x, one_plus_exp_minus(x)); }
+LILY_INLINE F16 sigmoid(F16 x) {
+  return div(broadcast(1.0f), one_plus_exp_minus(x));
+}
+LILY_INLINE F16 silu(F16 x) {
+  return div(x, one_plus_exp_minus(x));
+}
 
 // log(1 + e^x) = max(x, 0) + log1p(e^-|x|), never overflowing; log1p(u) = 2 atanh(u / (2 + u)).
 LILY_INLINE F16 softplus(F16 x) {
@@ -80,7 +87,9 @@ LILY_INLINE F16 softplus(F16 x) {
   return add(max(zero(), x), fma(mul(twice, t), q, twice));
 }
 
-LILY_INLINE F16 rsqrt(F16 x) { return div(broadcast(1.0f), sqrt(x)); }
+LILY_INLINE F16 rsqrt(F16 x) {
+  return div(broadcast(1.0f), sqrt(x));
+}
 
 // Scalars by way of a vector, so that they are the same numbers.
 LILY_INLINE float first_lane(F16 x) {
@@ -88,8 +97,14 @@ LILY_INLINE float first_lane(F16 x) {
   store(lanes, x);
   return lanes[0];
 }
-LILY_INLINE float exp(float x) { return first_lane(exp(broadcast(x))); }
-LILY_INLINE float sigmoid(float x) { return first_lane(sigmoid(broadcast(x))); }
-LILY_INLINE float rsqrt(float x) { return first_lane(rsqrt(broadcast(x))); }
+LILY_INLINE float exp(float x) {
+  return first_lane(exp(broadcast(x)));
+}
+LILY_INLINE float sigmoid(float x) {
+  return first_lane(sigmoid(broadcast(x)));
+}
+LILY_INLINE float rsqrt(float x) {
+  return first_lane(rsqrt(broadcast(x)));
+}
 
 }  // namespace lily::cpu::LILY_ISA

@@ -1,5 +1,5 @@
-// F16 for AVX2 with FMA: sixteen floats in two registers. The operations and their exact results are those of
-// simd_portable.h; simd.h says what they mean and builds the functions on top.
+// F16 for AVX2 with FMA: sixteen floats in two registers. The operations and their exact results
+// are those of simd_portable.h; simd.h says what they mean and builds the functions on top.
 #pragma once
 
 #include <immintrin.h>
@@ -13,13 +13,19 @@ struct F16 {
   __m256 lo, hi;  // Lanes 0..7 and 8..15.
 };
 
-LILY_INLINE F16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+LILY_INLINE F16 load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
 LILY_INLINE void store(float* p, F16 x) {
   _mm256_storeu_ps(p, x.lo);
   _mm256_storeu_ps(p + 8, x.hi);
 }
-LILY_INLINE F16 broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-LILY_INLINE F16 zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+LILY_INLINE F16 broadcast(float x) {
+  return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+LILY_INLINE F16 zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
 
 LILY_INLINE F16 add(F16 a, F16 b) {
   return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
@@ -42,7 +48,9 @@ LILY_INLINE F16 max(F16 a, F16 b) {
 LILY_INLINE F16 min(F16 a, F16 b) {
   return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
 }
-LILY_INLINE F16 sqrt(F16 x) { return {_mm256_sqrt_ps(x.lo), _mm256_sqrt_ps(x.hi)}; }
+LILY_INLINE F16 sqrt(F16 x) {
+  return {_mm256_sqrt_ps(x.lo), _mm256_sqrt_ps(x.hi)};
+}
 LILY_INLINE F16 abs(F16 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.lo), _mm256_andnot_ps(sign, x.hi)};
@@ -65,7 +73,9 @@ LILY_INLINE float halve_add(__m256 x) {
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-LILY_INLINE float reduce_add(F16 x) { return halve_add(_mm256_add_ps(x.lo, x.hi)); }
+LILY_INLINE float reduce_add(F16 x) {
+  return halve_add(_mm256_add_ps(x.lo, x.hi));
+}
 LILY_INLINE float reduce_max(F16 x) {
   const __m256 m = _mm256_max_ps(x.lo, x.hi);
   __m128 s = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
@@ -110,8 +120,9 @@ LILY_INLINE void store_bf16(std::uint16_t* p, F16 x) {
 LILY_INLINE void store_i8(std::int8_t* p, F16 x) {
   const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.lo), _mm256_cvtps_epi32(x.hi));
   const __m256i order = _mm256_permute4x64_epi64(words, 0xd8);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm_packs_epi16(_mm256_castsi256_si128(order), _mm256_extracti128_si256(order, 1)));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(p),
+      _mm_packs_epi16(_mm256_castsi256_si128(order), _mm256_extracti128_si256(order, 1)));
 }
 
 LILY_INLINE __m256 load_pair(const float* p, const float* q) {
@@ -151,7 +162,8 @@ LILY_INLINE void transpose_8x8(__m256i (&r)[8]) {
     r[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
   }
 }
-// A word holds two neighbouring columns: one transpose moves both, a shift or a mask then widens each.
+// A word holds two neighbouring columns: one transpose moves both, a shift or a mask then widens
+// each.
 LILY_INLINE void transpose_bf16(const std::uint16_t* rows, std::int64_t stride, float* out) {
   for (int half = 0; half < 2; ++half) {
     __m256i r[8];

@@ -1,4 +1,5 @@
-// F16 in plain C++: what every instruction set must compute, lane by lane. simd.h says what the operations mean.
+// F16 in plain C++: what every instruction set must compute, lane by lane. simd.h says what the
+// operations mean.
 #pragma once
 
 #include <bit>
@@ -29,7 +30,9 @@ LILY_INLINE void store(float* p, F16 x) {
 LILY_INLINE F16 broadcast(float x) {
   return per_lane([&](int) { return x; });
 }
-LILY_INLINE F16 zero() { return broadcast(0.0f); }
+LILY_INLINE F16 zero() {
+  return broadcast(0.0f);
+}
 
 LILY_INLINE F16 add(F16 a, F16 b) {
   return per_lane([&](int i) { return a.v[i] + b.v[i]; });
@@ -84,7 +87,8 @@ LILY_INLINE float pow2(std::int32_t exponent) {
 }
 LILY_INLINE F16 times_pow2(F16 x, F16 shifted) {
   return per_lane([&](int i) {
-    const auto n = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted.v[i]) - 0x4b400000u);
+    const auto n =
+        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted.v[i]) - 0x4b400000u);
     const std::int32_t half = n >> 1;
     return x.v[i] * pow2(half) * pow2(n - half);
   });

@@ -1,4 +1,5 @@
-// Hand-over of jobs: an epoch counter that workers watch, a count of those still working that the caller watches.
+// Hand-over of jobs: an epoch counter that workers watch, a count of those still working that the
+// caller watches.
 #include "backend/cpu/thread_pool.h"
 
 #include <system_error>
@@ -13,10 +14,14 @@ namespace {
 // A pause is 40 to 140 cycles on x86 and about one on ARM: 20 to 50 microseconds.
 #if defined(__x86_64__)
 constexpr int kSpins = 1000;
-void pause() { _mm_pause(); }
+void pause() {
+  _mm_pause();
+}
 #elif defined(__aarch64__)
 constexpr int kSpins = 20000;
-void pause() { __asm__ __volatile__("yield"); }
+void pause() {
+  __asm__ __volatile__("yield");
+}
 #else
 constexpr int kSpins = 20000;
 void pause() {}
@@ -35,7 +40,9 @@ std::int32_t await_change(std::atomic<std::int32_t>& value, std::int32_t old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) { start_threads(threads > 0 ? threads : usable_cores()); }
+ThreadPool::ThreadPool(int threads) {
+  start_threads(threads > 0 ? threads : usable_cores());
+}
 
 void ThreadPool::start_threads(int threads) {
   try {

@@ -1,6 +1,7 @@
-// A fixed set of threads that step through a pass together. The caller is thread 0 and works too; the others spin for some tens of
-// microseconds between two jobs and then sleep, so an idle process burns nothing. Nothing is allocated after construction.
-// One caller at a time; a job must not start another.
+// A fixed set of threads that step through a pass together. The caller is thread 0 and works too;
+// the others spin for some tens of microseconds between two jobs and then sleep, so an idle process
+// burns nothing. Nothing is allocated after construction. One caller at a time; a job must not
+// start another.
 #pragma once
 
 #include <atomic>
@@ -12,13 +13,14 @@
 
 namespace lily::cpu {
 
-// Physical cores that this process may use: its affinity mask, hyper-threads of a core counted once, and no more than its
-// control group's quota (rounded up). At least 1.
+// Physical cores that this process may use: its affinity mask, hyper-threads of a core counted
+// once, and no more than its control group's quota (rounded up). At least 1.
 int usable_cores();
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  // 0: usable_cores(). Fewer than asked where the system refuses more.
+  explicit ThreadPool(
+      int threads);  // 0: usable_cores(). Fewer than asked where the system refuses more.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -31,16 +33,19 @@ class ThreadPool {
   template <typename F>
   void run(F&& fn) {
     using Fn = std::remove_reference_t<F>;
-    run_job({[](void* f, int thread, int n) { (*static_cast<Fn*>(f))(thread, n); }, address_of(fn)});
+    run_job(
+        {[](void* f, int thread, int n) { (*static_cast<Fn*>(f))(thread, n); }, address_of(fn)});
   }
 
-  // fn(task) or fn(task, thread) for every task 0 .. n_tasks - 1, each once, handed out in ascending order to whoever is free.
-  // One task runs on the caller without waking anybody.
+  // fn(task) or fn(task, thread) for every task 0 .. n_tasks - 1, each once, handed out in
+  // ascending order to whoever is free. One task runs on the caller without waking anybody.
   template <typename F>
   void parallel_for(std::int64_t n_tasks, F&& fn) {
     const auto call = [&fn](std::int64_t task, int thread) {
-      if constexpr (std::is_invocable_v<F&, std::int64_t, int>) fn(task, thread);
-      else fn(task);
+      if constexpr (std::is_invocable_v<F&, std::int64_t, int>)
+        fn(task, thread);
+      else
+        fn(task);
     };
     if (n_tasks <= 1 || size_ == 1) {
       for (std::int64_t task = 0; task < n_tasks; ++task) call(task, 0);
@@ -74,9 +79,11 @@ class ThreadPool {
   std::uint64_t barriers_ = 0;
   Job job_;  // Written before epoch_ rises, read after.
   std::vector<std::thread> threads_;
-  // Each on its own cache line: all threads spin on epoch_, all finish on pending_, all draw from next_task_.
-  alignas(64) std::atomic<std::int32_t> epoch_{0};    // Rises by one a job.
-  alignas(64) std::atomic<std::int32_t> pending_{0};  // Threads still at work, the caller not counted.
+  // Each on its own cache line: all threads spin on epoch_, all finish on pending_, all draw from
+  // next_task_.
+  alignas(64) std::atomic<std::int32_t> epoch_{0};  // Rises by one a job.
+  alignas(64) std::atomic<std::int32_t> pending_{
+      0};  // Threads still at work, the caller not counted.
   alignas(64) std::atomic<std::int64_t> next_task_{0};
   alignas(64) std::atomic<bool> stop_{false};
 };

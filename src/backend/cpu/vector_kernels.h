@@ -1,17 +1,20 @@
-// What the kernels of delta layers, attention and the vocabulary are told: one struct a task, so that a step's file
-// knows where things lie and a kernel only runs over them. Strides are in floats unless they say bytes.
+// What the kernels of delta layers, attention and the vocabulary are told: one struct a task, so
+// that a step's file knows where things lie and a kernel only runs over them. Strides are in floats
+// unless they say bytes.
 #pragma once
 
 #include <cstdint>
 
 namespace lily::cpu {
 
-// Positions that one softmax runs over before its result is merged with the ones before: four pages of the cache.
+// Positions that one softmax runs over before its result is merged with the ones before: four pages
+// of the cache.
 inline constexpr int kAttentionSpan = 256;
 inline constexpr int kPagesPerSpan = 4;
 inline constexpr int kLanes = 16;
 
-// Causal convolution and SiLU over 128 channels (a head) of consecutive rows, then a norm for queries and keys.
+// Causal convolution and SiLU over 128 channels (a head) of consecutive rows, then a norm for
+// queries and keys.
 struct ConvTask {
   const float* before;  // [3, 128] rows before the first, before_stride apart
   std::int64_t before_stride;
@@ -36,7 +39,8 @@ struct GateTask {
   std::int64_t n_heads;
 };
 
-// The delta rule of one value head over consecutive rows, for some of its 128 value columns. State rows (keys) are 128 floats apart.
+// The delta rule of one value head over consecutive rows, for some of its 128 value columns. State
+// rows (keys) are 128 floats apart.
 struct ScanTask {
   const float* q;  // [n_rows, 128], key_stride apart
   const float* k;
@@ -48,8 +52,8 @@ struct ScanTask {
   const float* beta;
   std::int64_t gate_stride;
   std::int64_t n_rows;
-  const float* state_in;  // [128, 128] at the first column; null: zeros
-  float* state_out;       // may be state_in
+  const float* state_in;     // [128, 128] at the first column; null: zeros
+  float* state_out;          // may be state_in
   unsigned char* snapshots;  // null, or where the state after row 0 goes; slot_bytes apart
   std::int64_t slot_bytes;
   float* scratch;  // [128, 16]; scan_columns only
@@ -58,9 +62,11 @@ struct ScanTask {
 struct GdnKernels {
   void (*convolve)(const ConvTask&);
   void (*gates)(const GateTask&);
-  // 16 columns, the state held in scratch (8 KiB, first-level cache) from the first row to the last.
+  // 16 columns, the state held in scratch (8 KiB, first-level cache) from the first row to the
+  // last.
   void (*scan_columns)(const ScanTask&);
-  // All 128 columns, the state read and written in one contiguous sweep a row: for a few rows, where reading it is the cost.
+  // All 128 columns, the state read and written in one contiguous sweep a row: for a few rows,
+  // where reading it is the cost.
   void (*scan_rows)(const ScanTask&);
   // y [128] = y / rms(y) * norm * act(z)
   void (*gated_norm)(float* y, const float* norm, const float* z, bool z_sigmoid, float eps);
@@ -71,12 +77,14 @@ struct SpanTask {
   const float* q;  // [n_rows, group, 256]; rows q_stride apart
   std::int64_t q_stride;
   int n_rows, group;
-  std::int64_t first_position;  // Of row 0, counted from the start of the span; may be negative or past its end.
-  const std::uint16_t* keys[kPagesPerSpan];    // [64, 256] bf16; null past the last row's position
+  std::int64_t first_position;  // Of row 0, counted from the start of the span; may be negative or
+                                // past its end.
+  const std::uint16_t* keys[kPagesPerSpan];  // [64, 256] bf16; null past the last row's position
   const std::uint16_t* values[kPagesPerSpan];
-  float* tile;     // [256, 16] scratch
-  float* scores;   // [n_rows * group, kAttentionSpan] scratch
-  float* mix;      // [n_rows * group, 256]: sum of exp(score - largest) * value; rows before the span are left alone
+  float* tile;    // [256, 16] scratch
+  float* scores;  // [n_rows * group, kAttentionSpan] scratch
+  float* mix;  // [n_rows * group, 256]: sum of exp(score - largest) * value; rows before the span
+               // are left alone
   float* largest;  // [n_rows * group]
   float* total;    // [n_rows * group]: sum of exp(score - largest)
 };
@@ -89,9 +97,10 @@ struct Partial {
 };
 
 struct AttentionKernels {
-  // y [256] = scale * rope(rmsnorm(x; norm)); cosines and sines [32] already times YaRN's magnitude.
-  void (*norm_and_turn)(const float* x, const float* norm, const float* cosines, const float* sines, float scale,
-                        float eps, float* y);
+  // y [256] = scale * rope(rmsnorm(x; norm)); cosines and sines [32] already times YaRN's
+  // magnitude.
+  void (*norm_and_turn)(const float* x, const float* norm, const float* cosines, const float* sines,
+                        float scale, float eps, float* y);
   void (*attend)(const SpanTask&);
   // into covers the positions before those of next, and then both.
   void (*merge)(const Partial& into, const Partial& next);

@@ -16,9 +16,10 @@ constexpr std::int64_t kSortAhead = 64;
 
 }  // namespace
 
-LogitRows logit_rows(const PassControl& control, const float* logits, std::int32_t first, std::int32_t vocab_rows,
-                     std::int32_t vocab_used) {
-  return {logits, vocab_rows, vocab_used, std::clamp(control.n_head_rows - first, 0, kHeadBlockRows)};
+LogitRows logit_rows(const PassControl& control, const float* logits, std::int32_t first,
+                     std::int32_t vocab_rows, std::int32_t vocab_used) {
+  return {logits, vocab_rows, vocab_used,
+          std::clamp(control.n_head_rows - first, 0, kHeadBlockRows)};
 }
 
 std::span<const float> chunk_of(std::span<const float> row, std::int64_t index) {
@@ -46,7 +47,12 @@ RowSummary summarise(const Kernels& kernels, std::span<const ChunkStats> chunks)
 
 Ranking::Ranking(const Kernels& kernels, std::span<const float> row, float largest, float step,
                  std::span<std::uint64_t> keys)
-    : kernels_(kernels), row_(row), largest_(largest), depth_(step), high_(kInfinity), keys_(keys) {}
+    : kernels_(kernels),
+      row_(row),
+      largest_(largest),
+      depth_(step),
+      high_(kInfinity),
+      keys_(keys) {}
 
 // -infinity is no entry: the lowest bound is the lowest finite number.
 void Ranking::collect_more() {
@@ -66,7 +72,8 @@ void Ranking::collect_more() {
 // Entries past `sorted_` all rank behind those before it; so do later collections.
 void Ranking::sort_until(std::int64_t rank) {
   const std::int64_t end = std::min(collected_, std::max(rank + kSortAhead, 2 * rank));
-  const auto begin = keys_.begin() + sorted_, stop = keys_.begin() + end, all = keys_.begin() + collected_;
+  const auto begin = keys_.begin() + sorted_, stop = keys_.begin() + end,
+             all = keys_.begin() + collected_;
   if (stop != all) std::nth_element(begin, stop, all);
   std::sort(begin, stop);
   sorted_ = end;
@@ -79,7 +86,11 @@ bool Ranking::has(std::int64_t rank) {
   return true;
 }
 
-std::int32_t Ranking::id(std::int64_t rank) const { return id_of(keys_[static_cast<std::size_t>(rank)]); }
-float Ranking::logit(std::int64_t rank) const { return logit_of(keys_[static_cast<std::size_t>(rank)]); }
+std::int32_t Ranking::id(std::int64_t rank) const {
+  return id_of(keys_[static_cast<std::size_t>(rank)]);
+}
+float Ranking::logit(std::int64_t rank) const {
+  return logit_of(keys_[static_cast<std::size_t>(rank)]);
+}
 
 }  // namespace lily::cpu

@@ -1,9 +1,11 @@
 // Attention over the paged cache. Queries of one KV head share every key and value that is read.
 //
-// A row's softmax runs over spans of kAttentionSpan positions counted from position 0, each with its own largest score, and spans are
-// merged in ascending order: what a row computes is a function of its position alone, whoever computes which span and whatever
-// rows share the pass. A score adds its 256 products in the order of dims, positions in the lanes; a mix adds positions in order,
-// dims in the lanes. Neither sums across lanes. Positions after the row's own are never multiplied: what lies there may be anything.
+// A row's softmax runs over spans of kAttentionSpan positions counted from position 0, each with
+// its own largest score, and spans are merged in ascending order: what a row computes is a function
+// of its position alone, whoever computes which span and whatever rows share the pass. A score adds
+// its 256 products in the order of dims, positions in the lanes; a mix adds positions in order,
+// dims in the lanes. Neither sums across lanes. Positions after the row's own are never multiplied:
+// what lies there may be anything.
 #pragma once
 
 #include <limits>
@@ -17,8 +19,8 @@ namespace lily::cpu::LILY_ISA {
 constexpr int kPageRows = kAttentionSpan / kPagesPerSpan;
 constexpr int kTileBytes = kLanes * kHeadDim * static_cast<int>(sizeof(std::uint16_t));
 
-inline void norm_and_turn(const float* x, const float* norm, const float* cosines, const float* sines, float scale,
-                          float eps, float* y) {
+inline void norm_and_turn(const float* x, const float* norm, const float* cosines,
+                          const float* sines, float scale, float eps, float* y) {
   constexpr int kPairs = kRotaryDims / 2;
   rms_norm(x, norm, y, kHeadDim, eps);
   for (int i = 0; i < kPairs; i += kLanes) {
@@ -35,10 +37,12 @@ inline void turn_keys(const std::uint16_t* keys, float* tile) {
   for (int d = 0; d < kHeadDim; d += kLanes) transpose_bf16(keys + d, kHeadDim, tile + d * kLanes);
 }
 
-// Scores of kN queries against 16 positions; positions from n_seen on get -infinity. Meanwhile the 8 KiB at `ahead` are fetched: at
-// decode a key is used by eight queries and then never again, so waiting for memory would be most of the time.
+// Scores of kN queries against 16 positions; positions from n_seen on get -infinity. Meanwhile the
+// 8 KiB at `ahead` are fetched: at decode a key is used by eight queries and then never again, so
+// waiting for memory would be most of the time.
 template <int kN>
-LILY_INLINE void score_queries(const float* q, const float* tile, int n_seen, const void* ahead, float* scores) {
+LILY_INLINE void score_queries(const float* q, const float* tile, int n_seen, const void* ahead,
+                               float* scores) {
   F16 sum[kN];
   for (int h = 0; h < kN; ++h) sum[h] = zero();
   for (int d = 0; d < kHeadDim; d += 2) {
@@ -90,11 +94,13 @@ LILY_INLINE int seen_by(const SpanTask& t, int row) {
   return clamp_count(t.first_position + row + 1, kAttentionSpan);
 }
 
-LILY_INLINE const std::uint16_t* row_at(const std::uint16_t* const (&pages)[kPagesPerSpan], int position) {
+LILY_INLINE const std::uint16_t* row_at(const std::uint16_t* const (&pages)[kPagesPerSpan],
+                                        int position) {
   return pages[position / kPageRows] + position % kPageRows * kHeadDim;
 }
 
-// What to fetch while the queries from head h on are scored: the next keys, then the values that go with these.
+// What to fetch while the queries from head h on are scored: the next keys, then the values that go
+// with these.
 LILY_INLINE const void* ahead_of(const SpanTask& t, int at, int last, int row, int h) {
   if (row > 0) return t.tile;
   if (h > 0) return row_at(t.values, at);
@@ -153,7 +159,8 @@ inline void mix_span(const SpanTask& t) {
       const float* const weights = t.scores + row * t.group * kAttentionSpan + at;
       float* const mix = t.mix + row * t.group * kHeadDim;
       for_heads(t.group, [&](int h, auto count) LILY_INLINE_LAMBDA {
-        mix_values<count.kValue>(weights + h * kAttentionSpan, row_at(t.values, at), n, mix + h * kHeadDim);
+        mix_values<count.kValue>(weights + h * kAttentionSpan, row_at(t.values, at), n,
+                                 mix + h * kHeadDim);
       });
     }
   }

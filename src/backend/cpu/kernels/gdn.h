@@ -1,4 +1,5 @@
-// Delta layers: convolution, gates, the delta rule and its gated norm. A head is kDeltaDim = 128 wide.
+// Delta layers: convolution, gates, the delta rule and its gated norm. A head is kDeltaDim = 128
+// wide.
 #pragma once
 
 #include "backend/cpu/kernels/math.h"
@@ -21,7 +22,8 @@ inline void separate_taps(const float* weight, float (&taps)[kConvTaps][kDim]) {
 }
 
 // y = silu(w0 x0 + w1 x1 + w2 x2 + w3 x3), taps in this order: a product, then three fma.
-inline void convolve_row(const float (&taps)[kConvTaps][kDim], const float* const (&x)[kConvTaps], float* y) {
+inline void convolve_row(const float (&taps)[kConvTaps][kDim], const float* const (&x)[kConvTaps],
+                         float* y) {
   for (int c = 0; c < kDim; c += kLanes) {
     F16 sum = mul(load(taps[0] + c), load(x[0] + c));
     for (int j = 1; j < kConvTaps; ++j) sum = fma(load(taps[j] + c), load(x[j] + c), sum);
@@ -37,7 +39,8 @@ inline void scale_row(float* y, float factor) {
 inline void convolve(const ConvTask& t) {
   float taps[kConvTaps][kDim];
   separate_taps(t.weight, taps);
-  const float* x[kConvTaps] = {t.before, t.before + t.before_stride, t.before + 2 * t.before_stride, t.in};
+  const float* x[kConvTaps] = {t.before, t.before + t.before_stride, t.before + 2 * t.before_stride,
+                               t.in};
   for (std::int64_t row = 0; row < t.n_rows; ++row) {
     x[3] = t.in + row * t.in_stride;
     float* const y = t.out + row * t.out_stride;
@@ -63,15 +66,16 @@ inline void gates(const GateTask& t) {
   const int tail = static_cast<int>(t.n_heads - h);
   if (tail == 0) return;
   store_n(t.decay + h,
-          decay_of(load_n(t.a + h, tail), load_n(t.a_log + h, tail), load_n(t.dt_bias + h, tail)), tail);
+          decay_of(load_n(t.a + h, tail), load_n(t.a_log + h, tail), load_n(t.dt_bias + h, tail)),
+          tail);
 }
 
 // The delta rule, per value column c and in the order of keys i = 0 .. 127, one accumulator each:
 //   m = decay * sum_i k_i S_ic       d = beta (v - m)
 //   S_ic = fma(k_i, d, decay * S_ic)  o = sum_i q_i S_ic
-// The decay is taken out of the first sum, so a token needs one sweep that updates S and one that reads it; the read of the
-// next token rides on the update of this one. Value columns lie in the lanes: nothing is summed across lanes.
-// Source: docs/MODEL.md, "Delta rule".
+// The decay is taken out of the first sum, so a token needs one sweep that updates S and one that
+// reads it; the read of the next token rides on the update of this one. Value columns lie in the
+// lanes: nothing is summed across lanes. Source: docs/MODEL.md, "Delta rule".
 LILY_INLINE F16 delta_of(F16 v, float decay, float beta, F16 read) {
   return mul(broadcast(beta), sub(v, mul(broadcast(decay), read)));
 }
@@ -86,9 +90,11 @@ LILY_INLINE F16 read_columns(const ScanTask& t) {
   return read;
 }
 
-// Updates S in scratch by row `row`, writing it to `to` (rows `to_stride` apart), and returns the next row's read.
+// Updates S in scratch by row `row`, writing it to `to` (rows `to_stride` apart), and returns the
+// next row's read.
 template <bool kMore>
-LILY_INLINE F16 update_columns(const ScanTask& t, std::int64_t row, F16 read, float* to, int to_stride) {
+LILY_INLINE F16 update_columns(const ScanTask& t, std::int64_t row, F16 read, float* to,
+                               int to_stride) {
   const float* const k = t.k + row * t.key_stride;
   const float* const q = t.q + row * t.key_stride;
   const float* const k_next = kMore ? k + t.key_stride : k;
@@ -96,7 +102,8 @@ LILY_INLINE F16 update_columns(const ScanTask& t, std::int64_t row, F16 read, fl
   const F16 keep = broadcast(decay);
   const F16 delta =
       delta_of(load(t.v + row * t.value_stride), decay, t.beta[row * t.gate_stride], read);
-  const std::int64_t ahead = row + 2 < t.n_rows ? 2 : 0;  // Rows lie too far apart for the processor to foresee.
+  const std::int64_t ahead =
+      row + 2 < t.n_rows ? 2 : 0;  // Rows lie too far apart for the processor to foresee.
   prefetch(t.v + (row + ahead) * t.value_stride);
   F16 out = zero(), next = zero();
   for (int first = 0; first < kDim; first += kLanes) {
@@ -140,15 +147,16 @@ inline void read_head(const float* k, const float* state, float (&read)[kDim]) {
   for (int i = 0; i < kDim; i += 4) {
     for (int c = 0; c < kDim; c += kLanes) {
       F16 sum = load(read + c);
-      for (int j = 0; j < 4; ++j) sum = fma(broadcast(k[i + j]), load(state + (i + j) * kDim + c), sum);
+      for (int j = 0; j < 4; ++j)
+        sum = fma(broadcast(k[i + j]), load(state + (i + j) * kDim + c), sum);
       store(read + c, sum);
     }
   }
 }
 
 // One token over a whole head: to = fma(k, delta, decay * from), out = q to.
-inline void update_head(const ScanTask& t, std::int64_t row, const float (&delta)[kDim], const float* from,
-                        float* to) {
+inline void update_head(const ScanTask& t, std::int64_t row, const float (&delta)[kDim],
+                        const float* from, float* to) {
   const float* const k = t.k + row * t.key_stride;
   const float* const q = t.q + row * t.key_stride;
   float* const out = t.o + row * t.value_stride;

@@ -1,4 +1,5 @@
-// Sweeps over a row of logits: largest and log-sum, the entries above a bound, weights at a temperature.
+// Sweeps over a row of logits: largest and log-sum, the entries above a bound, weights at a
+// temperature.
 #pragma once
 
 #include "backend/cpu/kernels/math.h"
@@ -66,6 +67,8 @@ inline std::int64_t collect(const CollectTask& t) {
   return count;
 }
 
-inline VocabularyKernels vocabulary_kernels() { return {.stats = stats, .collect = collect, .weights = weights}; }
+inline VocabularyKernels vocabulary_kernels() {
+  return {.stats = stats, .collect = collect, .weights = weights};
+}
 
 }  // namespace lily::cpu::LILY_ISA
