@@ -160,7 +160,8 @@ struct AttentionPrepareArgs {
   float eps;
 };
 
-// y = softmax(q K^T) V * sigmoid(gate) over positions 0 .. the row's own, blocks of kKvPageTokens positions in order.
+// y = softmax(q K^T) V * sigmoid(gate) over positions 0 .. the row's own, in spans of whole pages that are merged in order:
+// how a row's sums are split depends on positions alone.
 struct AttentionArgs {
   const PassControl* control;
   const float* q;       // [T, Hq, 256]
