@@ -29,16 +29,12 @@ class Tokens(Case):
         self.assertEqual(self.succeeds("detokenize", stdin=" ".join(ids)).out, "What is 2 + 3?")
 
 
-# Refused, though the template renders it: docs/CHAT_FORMAT.md says why.
-REFUSED = {"result_first_has_no_turn_opener"}
-
-
 class Rendering(Case):
     def test_recorded_conversations_render_to_the_byte(self):
         for case in golden_json("template.json"):
             with self.subTest(case["name"]):
                 got = lily("render", stdin=json.dumps({k: case[k] for k in ("messages", "tools", "options")}))
-                if "error" in case or case["name"] in REFUSED:
+                if "error" in case:
                     self.assertEqual((got.status, got.out), (2, ""))
                     self.assertGreater(len(got.err), len("lily render: \n"))
                 else:
