@@ -2,6 +2,7 @@
 #include "engine/golden.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -63,6 +64,15 @@ Result<std::vector<GoldenTop>> read_tops(const Json& row, int vocab_used, const 
   return tops;
 }
 
+// -1: there is none, or none that fits.
+int read_length(const Json* value) {
+  int n = -1;
+  if (value && value->is(JsonKind::kInteger)) {
+    std::from_chars(value->text.data(), value->text.data() + value->text.size(), n);
+  }
+  return n;
+}
+
 Result<GoldenRow> read_json_row(const Json& row, int vocab_used, const std::string& where) {
   GoldenRow out;
   const Json* skill = row.find("skill");
@@ -73,8 +83,7 @@ Result<GoldenRow> read_json_row(const Json& row, int vocab_used, const std::stri
   LILY_TRY(out.next_log_probs, read_numbers(row, "next_log_prob", where));
   LILY_TRY(const auto greedy, read_numbers(row, "greedy", where));
   LILY_TRY(out.greedy, to_ids(greedy, vocab_used, where + ".greedy"));
-  const Json* prompt = row.find("prompt_length");
-  out.prompt_length = prompt && prompt->is(JsonKind::kInteger) ? std::atoi(prompt->text.c_str()) : -1;
+  out.prompt_length = read_length(row.find("prompt_length"));
   const auto n = out.ids.size();
   if (n < 2 || n > kMaxGoldenTokens || out.tops.size() != n || out.next_log_probs.size() + 1 != n) {
     return corrupt(where, std::to_string(n) + " ids, " + std::to_string(out.tops.size()) + " top lists, " +
