@@ -5,7 +5,7 @@
 #   LAYERS=8 tools/full_size.sh      fewer layers, on a machine with less room
 set -euo pipefail
 cd "$(dirname "$0")/.."
-lily=build/release/lily
+lily=${LILY:-build/release/lily}
 layers=${LAYERS:-40}
 folder=$(mktemp -d "${1:-${TMPDIR:-/tmp}}/lily-35b.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
