@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tries the README's two commands, and .ci/run, in a bare Debian 12 that has nothing but make: what a newcomer meets.
-# Works on a clone of HEAD in a chroot under FOLDER. Needs root, debootstrap and Debian's mirror; about 20 minutes on two cores.
+# Works on a clone of HEAD in a chroot under FOLDER. Needs root, debootstrap and Debian's mirror.
 #   tools/bare_root.sh [FOLDER]      /tmp/lily-bare; the bare system is kept there for the next time
 set -euo pipefail
 cd "$(dirname "$0")/.."

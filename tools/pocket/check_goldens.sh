@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Derives the recorded truth of tests/golden anew, from transformers, tokenizers and Jinja, and compares it with the files.
-# Makes .venv on first use (packages of tools/pocket/requirements.txt from PyPI, several GB). Takes a quarter of an hour on two cores.
+# Makes .venv on first use (packages of tools/pocket/requirements.txt from PyPI, several GB). Slow: the greedy answers
+# are computed without any cache, whole prefix by whole prefix.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ -x .venv/bin/python ] || python3 -m venv .venv
