@@ -1,9 +1,13 @@
 // Products with quantised matrices at the shapes of the 35B, as shares of what the machine can do.
-//   linear_bench [--threads N] [--rounds N] [--exact] [--processor-time] [NAME...]     only cases whose name contains a NAME
-// --processor-time counts what the threads used instead of what the clock shows: for a machine that others use as well.
-// Peaks, measured in the same rounds as the cases because the rates of a shared machine move: "int8" is 2 maddubs, add, madd, add
-// from registers; "read" sums a stretch of memory. Weights are taken from 2 GB in rotation, so that no cache helps. A line:
-//   name, median and least ms, GOP/s and GB/s at the least, median over the rounds of the share of that round's peak
+//   linear_bench [--threads N] [--rounds N] [--exact] [--processor-time] [NAME...]
+// A case runs if its name contains a NAME. --processor-time counts what the threads used instead of
+// what the clock shows: for a machine that others use as well.
+//
+// Peaks are measured in the same rounds as the cases, because the rates of a shared machine move:
+// "int8" is 2 maddubs, add, madd, add from registers; "read" sums a stretch of memory without
+// software prefetch, so that a product may pass it. Weights come from 2 GB in rotation: no cache
+// helps. A line: name, median and least ms, GOP/s and GB/s at the least, median over the rounds of
+// the share of that round's peak.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -47,7 +51,8 @@ using Bytes = char __attribute__((vector_size(32)));
 using Words = short __attribute__((vector_size(32)));
 using Ints = int __attribute__((vector_size(32)));
 
-// kPeakOperations on one thread. The operands pass through empty assembly, so that nothing leaves the loop.
+// kPeakOperations on one thread. The operands pass through empty assembly, so that nothing leaves
+// the loop.
 __attribute__((target("avx2"))) void int8_loop() {
   Bytes a = Bytes{} + 3;
   const Words ones = Words{} + 1;
@@ -95,7 +100,8 @@ class Bench {
 
   QuantMatrix take(int rows, int cols, int bits = 4);
   void set_rows(int n);
-  void add(const std::string& name, int n, double weight_bytes, double operations, std::function<void()> run);
+  void add(const std::string& name, int n, double weight_bytes, double operations,
+           std::function<void()> run);
   void add_cases(int n);
   void add_experts(int n);
   double now() const;
@@ -121,7 +127,13 @@ QuantMatrix Bench::take(int rows, int cols, int bits) {
   if (next_ + bytes > arena_.bytes()) next_ = 0;
   const void* codes = arena_.as<std::byte>(next_);
   next_ = round_up(next_ + bytes, kSectionAlign);
-  return {codes, nullptr, nullptr, rows, cols, bits, static_cast<std::uint32_t>(WeightLayout::kInterleaved16)};
+  return {codes,
+          nullptr,
+          nullptr,
+          rows,
+          cols,
+          bits,
+          static_cast<std::uint32_t>(WeightLayout::kInterleaved16)};
 }
 
 // n rows, each with kChosen different experts in ascending order.
@@ -137,11 +149,18 @@ void Bench::set_rows(int n) {
   }
 }
 
-void Bench::add(const std::string& name, int n, double weight_bytes, double operations, std::function<void()> run) {
+void Bench::add(const std::string& name, int n, double weight_bytes, double operations,
+                std::function<void()> run) {
   const std::string full = name + " T=" + std::to_string(n);
   const auto wanted = [&](const std::string& part) { return full.find(part) != std::string::npos; };
-  if (!options_.names.empty() && std::none_of(options_.names.begin(), options_.names.end(), wanted)) return;
-  cases_.push_back({full, weight_bytes, operations, [this, n, run] { set_rows(n); run(); }, n < 8});
+  if (!options_.names.empty() && std::none_of(options_.names.begin(), options_.names.end(), wanted))
+    return;
+  cases_.push_back({full, weight_bytes, operations,
+                    [this, n, run] {
+                      set_rows(n);
+                      run();
+                    },
+                    n < 8});
 }
 
 double matrix_bytes(double rows, double cols, int bits = 4) {
@@ -157,44 +176,53 @@ void Bench::add_cases(int n) {
     linear_.multiply({input_.as<float>(), n, cols}, cols == kHidden ? &norm : nullptr, list);
   };
   const double per = 2.0 * n;
-  add("gdn_project", n, matrix_bytes(12352, 2048), per * 12352 * 2048, [=] { products({8192, 4096, 32, 32}, 2048); });
-  add("attention_project", n, matrix_bytes(9216, 2048), per * 9216 * 2048, [=] { products({8192, 512, 512}, 2048); });
+  add("gdn_project", n, matrix_bytes(12352, 2048), per * 12352 * 2048, [=] {
+    products({8192, 4096, 32, 32}, 2048);
+  });
+  add("attention_project", n, matrix_bytes(9216, 2048), per * 9216 * 2048, [=] {
+    products({8192, 512, 512}, 2048);
+  });
   add("project_residual", n, matrix_bytes(2048, 4096), per * 2048 * 4096, [=, this] {
     linear_.multiply_add({input_.as<float>(), n, 4096}, {take(2048, 4096), output_.as<float>()});
   });
   add("route", n, matrix_bytes(257, 2048, 8), per * 257 * 2048, [=, this] {
     auto* out = output_.as<float>();
-    linear_.route({&control_, hidden.x, weights_.as<float>(), take(kExperts, kHidden, 8), take(1, kHidden, 8), out,
-                   nullptr, nullptr, out + n * kHidden, kChosen, 1e-6f});
+    linear_.route({&control_, hidden.x, weights_.as<float>(), take(kExperts, kHidden, 8),
+                   take(1, kHidden, 8), out, nullptr, nullptr, out + n * kHidden, kChosen, 1e-6f});
   });
   add_experts(n);
   if (n <= kHeadBlockRows) {
-    add("head", n, matrix_bytes(248320, 2048), per * 248320 * 2048, [=] { products({248320}, 2048); });
+    add("head", n, matrix_bytes(248320, 2048), per * 248320 * 2048,
+        [=] { products({248320}, 2048); });
   }
 }
 
 void Bench::add_experts(int n) {
   const double pairs = n * kChosen;
-  const double touched = kExperts * (1.0 - std::pow(1.0 - kChosen / static_cast<double>(kExperts), n)) + 1;
-  const double bytes = touched * matrix_bytes(kWidth, kHidden), operations = 2.0 * (pairs + n) * kWidth * kHidden;
+  const double touched =
+      kExperts * (1.0 - std::pow(1.0 - kChosen / static_cast<double>(kExperts), n)) + 1;
+  const double bytes = touched * matrix_bytes(kWidth, kHidden),
+               operations = 2.0 * (pairs + n) * kWidth * kHidden;
   auto* in = input_.as<float>();
   auto* out = output_.as<float>();
   const auto* ids = expert_ids_.as<std::int32_t>();
   const auto* ones = weights_.as<float>();
   constexpr int kAll = kExperts * kWidth;
   add("experts_up", n, 2 * bytes, 2 * operations, [=, this] {
-    linear_.experts_up({&control_, in, ids, take(kAll, kHidden), take(kAll, kHidden), take(kWidth, kHidden),
-                        take(kWidth, kHidden), out, out + n * kChosen * kWidth, kExperts, kChosen});
+    linear_.experts_up({&control_, in, ids, take(kAll, kHidden), take(kAll, kHidden),
+                        take(kWidth, kHidden), take(kWidth, kHidden), out,
+                        out + n * kChosen * kWidth, kExperts, kChosen});
   });
   add("experts_down", n, bytes, operations, [=, this] {
-    linear_.experts_down({&control_, in, in, ids, ones, ones, take(kExperts * kHidden, kWidth), take(kHidden, kWidth), out,
-                          kExperts, kChosen});
+    linear_.experts_down({&control_, in, in, ids, ones, ones, take(kExperts * kHidden, kWidth),
+                          take(kHidden, kWidth), out, kExperts, kChosen});
   });
 }
 
 // Seconds, of a thread.
 double Bench::now() const {
-  if (options_.processor_time) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC / pool_.size();
+  if (options_.processor_time)
+    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC / pool_.size();
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -229,7 +257,8 @@ void Bench::round() {
   for (auto& c : cases_) {
     const double peak = c.by_memory ? read_peak() : int8_peak();
     (c.by_memory ? read_ : int8_).push_back(peak);
-    const int repeats = std::clamp(static_cast<int>((c.by_memory ? 2e8 / c.bytes : 2e10 / c.operations)), 1, 50);
+    const int repeats =
+        std::clamp(static_cast<int>((c.by_memory ? 2e8 / c.bytes : 2e10 / c.operations)), 1, 50);
     const double start = now();
     for (int i = 0; i < repeats; ++i) c.run();
     const double seconds = (now() - start) / repeats;
@@ -242,15 +271,19 @@ double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return v.empty() ? 0.0 : v[v.size() / 2];
 }
-double most(const std::vector<double>& v) { return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end()); }
+double most(const std::vector<double>& v) {
+  return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end());
+}
 
 void Bench::print() {
-  std::printf("%d threads; int8 peak GOP/s median %.0f most %.0f; read GB/s median %.1f most %.1f\n", pool_.size(), median(int8_),
-              most(int8_), median(read_), most(read_));
+  std::printf(
+      "%d threads; int8 peak GOP/s median %.0f most %.0f; read GB/s median %.1f most %.1f\n",
+      pool_.size(), median(int8_), most(int8_), median(read_), most(read_));
   for (const auto& c : cases_) {
     const double least = *std::min_element(c.ms.begin(), c.ms.end());
-    std::printf("%-24s %9.3f ms %9.3f ms %7.1f GOP/s %6.1f GB/s  %5.1f %% of %s\n", c.name.c_str(), median(c.ms), least,
-                c.operations / least / 1e6, c.bytes / least / 1e6, 100 * median(c.shares), c.by_memory ? "read" : "int8");
+    std::printf("%-24s %9.3f ms %9.3f ms %7.1f GOP/s %6.1f GB/s  %5.1f %% of %s\n", c.name.c_str(),
+                median(c.ms), least, c.operations / least / 1e6, c.bytes / least / 1e6,
+                100 * median(c.shares), c.by_memory ? "read" : "int8");
   }
 }
 
@@ -269,8 +302,10 @@ Result<void> Bench::run() {
   LILY_TRY(output_, allocate(std::size_t{kHeadBlockRows} * 248320 * 4, "output"));
   LILY_TRY(expert_ids_, allocate(std::size_t{kRows} * kChosen * 4, "experts"));
   LILY_TRY(weights_, allocate(std::size_t{kRows} * kHidden * 4, "ones"));
-  std::memset(arena_.address(), 0x3c, arena_.bytes());  // Scales and biases of 0.0115, codes 3 and 12.
-  for (std::size_t i = 0; i < input_.bytes() / 4; ++i) input_.as<float>()[i] = 2 * uniform_draw(3, i) - 1;
+  std::memset(arena_.address(), 0x3c,
+              arena_.bytes());  // Scales and biases of 0.0115, codes 3 and 12.
+  for (std::size_t i = 0; i < input_.bytes() / 4; ++i)
+    input_.as<float>()[i] = 2 * uniform_draw(3, i) - 1;
   std::fill_n(weights_.as<float>(), weights_.bytes() / 4, 1.0f);
   for (const int n : {1, 2, 4, 32, kRows}) add_cases(n);
   for (int r = 0; r < options_.rounds; ++r) round();
@@ -282,11 +317,16 @@ Options read_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--threads" && i + 1 < argc) options.threads = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
-    else if (word == "--rounds" && i + 1 < argc) options.rounds = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
-    else if (word == "--exact") options.exact = true;
-    else if (word == "--processor-time") options.processor_time = true;
-    else options.names.push_back(word);
+    if (word == "--threads" && i + 1 < argc)
+      options.threads = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
+    else if (word == "--rounds" && i + 1 < argc)
+      options.rounds = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
+    else if (word == "--exact")
+      options.exact = true;
+    else if (word == "--processor-time")
+      options.processor_time = true;
+    else
+      options.names.push_back(word);
   }
   return options;
 }

@@ -48,9 +48,11 @@ struct Call {
   const Matrix* second = nullptr;
 };
 
-void multiply(const Kernels& kernels, const Matrix& w, const std::vector<float>& x, const Call& call, std::vector<float>& y) {
+void multiply(const Kernels& kernels, const Matrix& w, const std::vector<float>& x,
+              const Call& call, std::vector<float>& y) {
   const auto blocks = cases::pack(w, WeightLayout::kInterleaved16);
-  const auto second = call.second != nullptr ? cases::pack(*call.second, WeightLayout::kInterleaved16) : blocks;
+  const auto second =
+      call.second != nullptr ? cases::pack(*call.second, WeightLayout::kInterleaved16) : blocks;
   const auto int8 = packed_int8(kernels, x);
   const auto f32 = packed_f32(kernels, x);
   const auto& out = call.out.empty() ? call.in : call.out;
@@ -76,7 +78,8 @@ std::vector<std::int32_t> first_rows(int n) {
   return rows;
 }
 
-std::vector<float> product(const Kernels& kernels, const Matrix& w, const std::vector<float>& x, bool exact) {
+std::vector<float> product(const Kernels& kernels, const Matrix& w, const std::vector<float>& x,
+                           bool exact) {
   const int n = static_cast<int>(x.size()) / w.cols;
   std::vector<float> y(static_cast<std::size_t>(n * w.rows));
   multiply(kernels, w, x, {.exact = exact, .in = first_rows(n)}, y);
@@ -105,7 +108,8 @@ Sum expected(const Matrix& w, int row, const std::vector<float>& x, std::size_t 
     const double scale = bf16_to_float(w.scales[group]), bias = bf16_to_float(w.biases[group]);
     const auto code = w.codes[static_cast<std::size_t>(row) * cols + c];
     sum.value += (scale * code + bias) * value;
-    sum.magnitude += (std::fabs(scale * code) + std::fabs(bias) + 136 * std::fabs(scale)) * std::fabs(value);
+    sum.magnitude +=
+        (std::fabs(scale * code) + std::fabs(bias) + 136 * std::fabs(scale)) * std::fabs(value);
   }
   return sum;
 }
@@ -116,8 +120,10 @@ struct Shape {
 
 class CpuLinearKernels : public ::testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, CpuLinearKernels,
-                         ::testing::Values(Shape{1, 1, 64, 4}, Shape{2, 8, 128, 4}, Shape{3, 24, 64, 8}, Shape{4, 272, 192, 4},
-                                           Shape{5, 24, 320, 8}, Shape{7, 16, 512, 4}, Shape{16, 8, 64, 4}, Shape{33, 1, 128, 8},
+                         ::testing::Values(Shape{1, 1, 64, 4}, Shape{2, 8, 128, 4},
+                                           Shape{3, 24, 64, 8}, Shape{4, 272, 192, 4},
+                                           Shape{5, 24, 320, 8}, Shape{7, 16, 512, 4},
+                                           Shape{16, 8, 64, 4}, Shape{33, 1, 128, 8},
                                            Shape{70, 40, 128, 4}, Shape{130, 17, 64, 8}));
 
 TEST_P(CpuLinearKernels, EveryEntryIsTheProductWithinItsRounding) {
@@ -132,7 +138,8 @@ TEST_P(CpuLinearKernels, EveryEntryIsTheProductWithinItsRounding) {
     for (int t = 0; t < n_rows; ++t) {
       for (int r = 0; r < rows; ++r) {
         const Sum want = expected(w, r, x, static_cast<std::size_t>(t), exact);
-        ASSERT_NEAR(y[static_cast<std::size_t>(t * rows + r)], want.value, roundings * kUnit * want.magnitude)
+        ASSERT_NEAR(y[static_cast<std::size_t>(t * rows + r)], want.value,
+                    roundings * kUnit * want.magnitude)
             << t << " " << r << (exact ? " exact" : " int8");
       }
     }
@@ -145,9 +152,12 @@ TEST_P(CpuLinearKernels, InstructionSetsGiveTheSameBits) {
   const Matrix w = cases::random_matrix(random, rows, cols, bits);
   const auto x = random.floats(static_cast<std::size_t>(n_rows * cols), -3.0f, 3.0f);
   for (const auto* kernels : tables()) {
-    EXPECT_TRUE(same_bytes(packed_int8(*kernels, x), packed_int8(kernels_portable(), x))) << kernels->name;
-    EXPECT_EQ(product(*kernels, w, x, false), product(kernels_portable(), w, x, false)) << kernels->name;
-    EXPECT_EQ(product(*kernels, w, x, true), product(kernels_portable(), w, x, true)) << kernels->name;
+    EXPECT_TRUE(same_bytes(packed_int8(*kernels, x), packed_int8(kernels_portable(), x)))
+        << kernels->name;
+    EXPECT_EQ(product(*kernels, w, x, false), product(kernels_portable(), w, x, false))
+        << kernels->name;
+    EXPECT_EQ(product(*kernels, w, x, true), product(kernels_portable(), w, x, true))
+        << kernels->name;
   }
 }
 
@@ -178,14 +188,16 @@ Matrix plain_matrix(int rows, int cols, int bits, const std::function<int(int)>&
   return m;
 }
 
-// With activation scale 1 (the largest magnitude of each group is 127) a result is an integer and exact in float.
+// With activation scale 1 (the largest magnitude of each group is 127) a result is an integer and
+// exact in float.
 void expect_exact_dots(const Matrix& w, const std::vector<float>& x) {
   for (const auto* kernels : tables()) {
     const auto y = product(*kernels, w, x, false);
     for (std::size_t t = 0; t < x.size() / static_cast<std::size_t>(w.cols); ++t) {
       for (int r = 0; r < w.rows; ++r) {
         const double want = expected(w, r, x, t, true).value;
-        ASSERT_EQ(y[t * static_cast<std::size_t>(w.rows) + static_cast<std::size_t>(r)], want) << kernels->name << " " << t << " " << r;
+        ASSERT_EQ(y[t * static_cast<std::size_t>(w.rows) + static_cast<std::size_t>(r)], want)
+            << kernels->name << " " << t << " " << r;
       }
     }
   }
@@ -196,8 +208,10 @@ TEST(CpuLinear, IntegerDotsAreExactAtTheExtremes) {
     const int most = (1 << bits) - 1;
     for (const int code : {0, 1, most / 2, most}) {
       const Matrix w = plain_matrix(16, 128, bits, [&](int) { return code; });
-      const Matrix mixed = plain_matrix(16, 128, bits, [&](int i) { return i % 2 == 0 ? most : 0; });
-      for (const auto& pattern : std::vector<std::vector<float>>{{127}, {-127}, {127, -127}, {-127, 127}, {127, 127, -127, -127}}) {
+      const Matrix mixed =
+          plain_matrix(16, 128, bits, [&](int i) { return i % 2 == 0 ? most : 0; });
+      for (const auto& pattern : std::vector<std::vector<float>>{
+               {127}, {-127}, {127, -127}, {-127, 127}, {127, 127, -127, -127}}) {
         std::vector<float> x(5 * 128);
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = pattern[i % pattern.size()];
         expect_exact_dots(w, x);
@@ -227,7 +241,8 @@ TEST(CpuLinear, PacksToTheNearestOf255StepsWithItsSums) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Int8Group& g = groups[i / kQuantGroup];
       EXPECT_EQ(static_cast<double>(g.scale) * g.codes[i % kQuantGroup], seen(x, i));
-      EXPECT_LE(std::fabs(seen(x, i) - static_cast<double>(x[i])), static_cast<double>(g.scale) * 0.50001);
+      EXPECT_LE(std::fabs(seen(x, i) - static_cast<double>(x[i])),
+                static_cast<double>(g.scale) * 0.50001);
     }
     for (const Int8Group& g : groups) {
       std::int32_t sums[2] = {0, 0};
@@ -237,7 +252,9 @@ TEST(CpuLinear, PacksToTheNearestOf255StepsWithItsSums) {
       EXPECT_EQ(g.centre[1], -8 * sums[1]);
       EXPECT_EQ(g.scaled_sum, g.scale * static_cast<float>(g.sum));
       EXPECT_EQ(*std::max_element(g.codes, g.codes + kQuantGroup,
-                                  [](int a, int b) { return std::abs(a) < std::abs(b); }) % 127, 0);
+                                  [](int a, int b) { return std::abs(a) < std::abs(b); }) %
+                    127,
+                0);
     }
   }
 }
@@ -250,7 +267,8 @@ TEST(CpuLinear, AGroupOfZerosOrOfNextToNothingAddsNothing) {
     std::fill_n(x.begin(), kQuantGroup, tiny);
     std::vector<float> zeroed = x;
     std::fill_n(zeroed.begin(), kQuantGroup, 0.0f);
-    for (const auto* kernels : tables()) EXPECT_EQ(product(*kernels, w, x, false), product(*kernels, w, zeroed, false));
+    for (const auto* kernels : tables())
+      EXPECT_EQ(product(*kernels, w, x, false), product(*kernels, w, zeroed, false));
   }
 }
 
@@ -274,7 +292,8 @@ TEST(CpuLinear, NaNAndInfinityNeverBecomeNumbersAndStayInTheirRow) {
       for (const auto* kernels : tables()) {
         for (const bool exact : {false, true}) {
           const auto y = product(*kernels, w, x, exact);
-          for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i / 24 != 2) << kernels->name << " " << i;
+          for (std::size_t i = 0; i < y.size(); ++i)
+            EXPECT_EQ(std::isfinite(y[i]), i / 24 != 2) << kernels->name << " " << i;
         }
       }
     }
@@ -289,7 +308,9 @@ TEST(CpuLinear, RowsAreTakenAndPutWhereTheListsSay) {
   for (const auto* kernels : tables()) {
     std::vector<float> y(5 * 24, cases::kUntouched);
     multiply(*kernels, w, x, {.in = {5, 0, 3}, .out = {1, 4, 0}}, y);
-    const auto row = [](const std::vector<float>& of, int r) { return cases::rows_of(of, static_cast<int>(of.size()) / 24, r, 1); };
+    const auto row = [](const std::vector<float>& of, int r) {
+      return cases::rows_of(of, static_cast<int>(of.size()) / 24, r, 1);
+    };
     EXPECT_EQ(row(y, 1), row(all, 5));
     EXPECT_EQ(row(y, 4), row(all, 0));
     EXPECT_EQ(row(y, 0), row(all, 3));
@@ -299,15 +320,19 @@ TEST(CpuLinear, RowsAreTakenAndPutWhereTheListsSay) {
 
 TEST(CpuLinear, EpiloguesAddWeighAndGate) {
   Random random(14);
-  const Matrix w = cases::random_matrix(random, 24, 128, 4), w2 = cases::random_matrix(random, 24, 128, 4);
+  const Matrix w = cases::random_matrix(random, 24, 128, 4),
+               w2 = cases::random_matrix(random, 24, 128, 4);
   const auto x = random.floats(3 * 128), before = random.floats(3 * 24);
   const std::vector<float> weights = {0.5f, -2.0f, 0.3f};
-  const auto a = product(kernels_portable(), w, x, false), b = product(kernels_portable(), w2, x, false);
+  const auto a = product(kernels_portable(), w, x, false),
+             b = product(kernels_portable(), w2, x, false);
   for (const auto* kernels : tables()) {
     auto added = before, weighed = before, gated = before;
     multiply(*kernels, w, x, {.epilogue = Epilogue::kAdd, .in = {0, 1, 2}}, added);
-    multiply(*kernels, w, x, {.epilogue = Epilogue::kAddWeighted, .in = {0, 1, 2}, .weights = weights}, weighed);
-    multiply(*kernels, w, x, {.epilogue = Epilogue::kSiluMul, .in = {0, 1, 2}, .second = &w2}, gated);
+    multiply(*kernels, w, x,
+             {.epilogue = Epilogue::kAddWeighted, .in = {0, 1, 2}, .weights = weights}, weighed);
+    multiply(*kernels, w, x, {.epilogue = Epilogue::kSiluMul, .in = {0, 1, 2}, .second = &w2},
+             gated);
     std::vector<float> silu(a.size());
     kernels_portable().math.silu(a.data(), silu.data(), std::ssize(a));
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -327,8 +352,11 @@ TEST(CpuLinear, DequantisesARowAsOneRounding) {
     for (const auto* kernels : tables()) {
       for (int row = 0; row < 24; ++row) {
         std::vector<float> y(192);
-        kernels->linear.dequantise(blocks.data() + block_bytes * static_cast<std::size_t>(row / kBlockRows), 3, bits, row % kBlockRows, y.data());
-        for (int c = 0; c < 192; ++c) EXPECT_EQ(y[static_cast<std::size_t>(c)], static_cast<float>(w.at(row, c)));
+        kernels->linear.dequantise(
+            blocks.data() + block_bytes * static_cast<std::size_t>(row / kBlockRows), 3, bits,
+            row % kBlockRows, y.data());
+        for (int c = 0; c < 192; ++c)
+          EXPECT_EQ(y[static_cast<std::size_t>(c)], static_cast<float>(w.at(row, c)));
       }
     }
   }

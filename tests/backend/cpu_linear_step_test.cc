@@ -1,5 +1,6 @@
-// The steps with matrices on the CPU backend: the reference's numbers within the bound of int8 activations, or of fp32 ones, and the
-// same bits for every instruction set, number of threads and company.
+// The steps with matrices on the CPU backend: the reference's numbers within the bound of int8
+// activations, or of fp32 ones, and the same bits for every instruction set, number of threads and
+// company.
 #include <cmath>
 
 #include "tests/backend/cpu.h"
@@ -19,12 +20,15 @@ Backend& int8_backend(const std::string& isa = "", int threads = 2) {
   return *backend;
 }
 
-// Rounding to 255 steps of the largest m of 64 is off by m / (254 sqrt 3) in the root mean square. For values uniform in [-m, m], whose
-// own is m / sqrt 3, that is 1 / 254 of their norm; a product with weights that know nothing of the rounding keeps the ratio.
+// Rounding to 255 steps of the largest m of 64 is off by m / (254 sqrt 3) in the root mean square.
+// For values uniform in [-m, m], whose own is m / sqrt 3, that is 1 / 254 of their norm; a product
+// with weights that know nothing of the rounding keeps the ratio.
 constexpr double kInt8Error = 1.0 / 254;
-// Times norm weights uniform in [0.5, 1.5]: the largest grows by up to 1.5, the root mean square by sqrt(13 / 12).
+// Times norm weights uniform in [0.5, 1.5]: the largest grows by up to 1.5, the root mean square by
+// sqrt(13 / 12).
 constexpr double kNormedInt8Error = 1.45 / 254;
-// silu(g) u: g enters with |g silu'(g) / silu(g)| = |1 + g (1 - sigmoid(g))|, at most 1.28 where silu is not next to nothing; u with 1.
+// silu(g) u: g enters with |g silu'(g) / silu(g)| = |1 + g (1 - sigmoid(g))|, at most 1.28 where
+// silu is not next to nothing; u with 1.
 constexpr double kGatedInt8Error = 2.28 / 254;
 // fp32 against the reference: norms, then sums of some hundred terms.
 constexpr double kExactError = 64 * kUnit;
@@ -33,20 +37,25 @@ class CpuLinearSteps : public ::testing::TestWithParam<ModelSpec (*)()> {
  protected:
   ModelSpec spec_ = GetParam()();
   Random random_{21};
-  PassControl control_ =
-      make_pass(spec_, {{.n_rows = 1}, {.n_rows = 34, .sequence = 1, .state_out = 1}, {.n_rows = 2, .sequence = 2, .state_out = 2}},
-                {36, 0, 7, 12}, random_);
+  PassControl control_ = make_pass(spec_,
+                                   {{.n_rows = 1},
+                                    {.n_rows = 34, .sequence = 1, .state_out = 1},
+                                    {.n_rows = 2, .sequence = 2, .state_out = 2}},
+                                   {36, 0, 7, 12}, random_);
 
   // `outputs` of the case on the CPU against the reference, and the bits everywhere.
   template <typename Case>
-  void expect_as_reference(const Case& c, const std::vector<std::string>& outputs, double int8_error = kInt8Error) {
-    const Outputs want = run(reference(), c), exact = run_everywhere(c), int8 = run(int8_backend("portable", 1), c);
+  void expect_as_reference(const Case& c, const std::vector<std::string>& outputs,
+                           double int8_error = kInt8Error) {
+    const Outputs want = run(reference(), c), exact = run_everywhere(c),
+                  int8 = run(int8_backend("portable", 1), c);
     for (const auto& name : outputs) {
       EXPECT_LE(relative_error(exact.at(name), want.at(name)), kExactError) << name;
       EXPECT_LE(relative_error(int8.at(name), want.at(name)), int8_error) << name;
     }
     for (const auto& isa : instruction_sets()) {
-      for (const int threads : {1, 2, 3}) EXPECT_EQ(run(int8_backend(isa, threads), c), int8) << isa << " " << threads;
+      for (const int threads : {1, 2, 3})
+        EXPECT_EQ(run(int8_backend(isa, threads), c), int8) << isa << " " << threads;
     }
   }
 };
@@ -57,10 +66,12 @@ TEST_P(CpuLinearSteps, EmbedIsTheTablesRow) {
   EXPECT_EQ(run_everywhere(c), run(reference(), c));
 }
 TEST_P(CpuLinearSteps, GdnProject) {
-  expect_as_reference(random_gdn_project(random_, spec_, control_), {"qkv", "z", "b", "a"}, kNormedInt8Error);
+  expect_as_reference(random_gdn_project(random_, spec_, control_), {"qkv", "z", "b", "a"},
+                      kNormedInt8Error);
 }
 TEST_P(CpuLinearSteps, AttentionProject) {
-  expect_as_reference(random_attention_project(random_, spec_, control_), {"q_gate", "k", "v"}, kNormedInt8Error);
+  expect_as_reference(random_attention_project(random_, spec_, control_), {"q_gate", "k", "v"},
+                      kNormedInt8Error);
 }
 TEST_P(CpuLinearSteps, ProjectResidual) {
   expect_as_reference(random_project_residual(random_, spec_, control_), {"h"});
@@ -75,13 +86,15 @@ TEST_P(CpuLinearSteps, RouteIsExactWithAnyActivations) {
   EXPECT_EQ(run(int8_backend(), c), got);
 }
 TEST_P(CpuLinearSteps, ExpertsUp) {
-  expect_as_reference(random_experts_up(random_, spec_, control_), {"act", "shared_act"}, kGatedInt8Error);
+  expect_as_reference(random_experts_up(random_, spec_, control_), {"act", "shared_act"},
+                      kGatedInt8Error);
 }
 TEST_P(CpuLinearSteps, ExpertsDown) {
   expect_as_reference(random_experts_down(random_, spec_, control_), {"h"});
 }
 TEST_P(CpuLinearSteps, Head) {
-  expect_as_reference(random_head(random_, spec_, control_), {"logits", "states"}, kNormedInt8Error);
+  expect_as_reference(random_head(random_, spec_, control_), {"logits", "states"},
+                      kNormedInt8Error);
 }
 
 // Row `row` of the pass as a pass of its own.

@@ -3,6 +3,8 @@
 
 namespace lily::cpu {
 
-void CpuBackend::embed(const EmbedArgs& args) { linear_.embed(args); }
+void CpuBackend::embed(const EmbedArgs& args) {
+  linear_.embed(args);
+}
 
 }  // namespace lily::cpu

@@ -11,10 +11,9 @@ void CpuBackend::head(const HeadArgs& args) {
   const Linear::Norm norm{
       .weight = args.norm,
       .eps = args.eps,
-      .pick = args.control->head_rows + args.first,
       .out = args.states == nullptr ? nullptr : args.states + std::int64_t{args.first} * cols};
   const Linear::Product product{args.lm_head, args.logits};
-  linear_.multiply({args.h, n, cols}, &norm, {&product, 1});
+  linear_.multiply({args.h, n, cols, args.control->head_rows + args.first}, &norm, {&product, 1});
 }
 
 }  // namespace lily::cpu

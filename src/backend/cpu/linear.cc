@@ -9,23 +9,25 @@
 namespace lily::cpu {
 namespace {
 
-constexpr std::int64_t kPackRows = 8;  // Rows that a thread packs at a time; one chunk is not worth a hand-over.
+constexpr std::int64_t kPackRows =
+    8;  // Rows that a thread packs at a time; one chunk is not worth a hand-over.
 constexpr std::int64_t kMostChunkBlocks = 4;
 constexpr std::int64_t kChunksPerThread = 8;
 
 std::int64_t blocks_of(const QuantMatrix& weight) {
-  return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(weight.rows), kBlockRows)) / kBlockRows;
+  return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(weight.rows), kBlockRows)) /
+         kBlockRows;
 }
-
-std::int64_t chunks(std::int64_t n, std::int64_t chunk) { return (n + chunk - 1) / chunk; }
 
 }  // namespace
 
 std::size_t Linear::packed_bytes(const ModelSpec& spec, std::size_t max_rows) const {
   const auto groups = [](int cols) { return static_cast<std::size_t>(cols) / kQuantGroup; };
   const std::size_t routed = groups(spec.hidden) * group_bytes(true);
-  const std::size_t widest = groups(std::max({spec.hidden, spec.value_dim(), spec.q_dim()})) * group_bytes(exact_);
-  const std::size_t acts = groups(spec.n_chosen * spec.expert_width + spec.shared_width) * group_bytes(exact_);
+  const std::size_t widest =
+      groups(std::max({spec.hidden, spec.value_dim(), spec.q_dim()})) * group_bytes(exact_);
+  const std::size_t acts =
+      groups(spec.n_chosen * spec.expert_width + spec.shared_width) * group_bytes(exact_);
   return max_rows * std::max({routed, widest, acts});
 }
 
@@ -34,38 +36,44 @@ Result<void> Linear::prepare(const ModelSpec& spec, int max_rows, const Allocate
   LILY_TRY(packed_, allocate(packed_bytes(spec, rows), "packed activations"));
   normed_stride_ = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(spec.hidden), 64));
   const auto threads = static_cast<std::size_t>(pool_.size());
-  LILY_TRY(normed_, allocate(threads * static_cast<std::size_t>(normed_stride_) * sizeof(float), "normed rows"));
-  LILY_TRY(logits_, allocate(rows * static_cast<std::size_t>(spec.n_experts) * sizeof(float), "router logits"));
+  LILY_TRY(normed_, allocate(threads * static_cast<std::size_t>(normed_stride_) * sizeof(float),
+                             "normed rows"));
+  LILY_TRY(logits_, allocate(rows * static_cast<std::size_t>(spec.n_experts) * sizeof(float),
+                             "router logits"));
   return allocate_lists(spec, rows, allocate);
 }
 
-Result<void> Linear::allocate_lists(const ModelSpec& spec, std::size_t max_rows, const Allocate& allocate) {
+Result<void> Linear::allocate_lists(const ModelSpec& spec, std::size_t max_rows,
+                                    const Allocate& allocate) {
   const std::size_t slots = max_rows * static_cast<std::size_t>(spec.n_chosen);
   const auto experts = static_cast<std::size_t>(spec.n_experts);
-  LILY_TRY(lists_, allocate((max_rows + 3 * slots + experts) * 4 + experts * sizeof(Use), "lists of experts"));
+  LILY_TRY(lists_, allocate((4 * slots + experts) * 4 + experts * sizeof(Use), "lists of experts"));
   identity_ = lists_.as<std::int32_t>();
-  slots_ = identity_ + max_rows;
+  slots_ = identity_ + slots;
   slot_rows_ = slots_ + slots;
   slot_weights_ = reinterpret_cast<float*>(slot_rows_ + slots);
   cursors_ = reinterpret_cast<std::int32_t*>(slot_weights_ + slots);
   uses_ = reinterpret_cast<Use*>(cursors_ + experts);
-  std::iota(identity_, identity_ + max_rows, 0);
+  std::iota(identity_, identity_ + slots, 0);
   return {};
 }
 
 void Linear::pack_row(const float* x, std::int64_t groups, bool exact, std::byte* to) {
-  if (exact) kernels_.linear.pack_f32(x, groups, reinterpret_cast<F32Group*>(to));
-  else kernels_.linear.pack_int8(x, groups, reinterpret_cast<Int8Group*>(to));
+  if (exact)
+    kernels_.linear.pack_f32(x, groups, reinterpret_cast<F32Group*>(to));
+  else
+    kernels_.linear.pack_int8(x, groups, reinterpret_cast<Int8Group*>(to));
 }
 
 void Linear::pack(const Rows& rows, const Norm* norm, bool exact, std::byte* to) {
   const std::int64_t groups = rows.cols / kQuantGroup;
   const std::size_t row_bytes = group_bytes(exact) * static_cast<std::size_t>(groups);
-  pool_.parallel_for(chunks(rows.n, kPackRows), [&](std::int64_t task, int thread) {
+  pool_.parallel_for(n_chunks(rows.n, kPackRows), [&](std::int64_t task, int thread) {
     for (auto i = task * kPackRows; i < std::min(rows.n, (task + 1) * kPackRows); ++i) {
-      const float* x = rows.x + (norm != nullptr && norm->pick != nullptr ? norm->pick[i] : i) * rows.cols;
+      const float* x = rows.x + (rows.pick != nullptr ? rows.pick[i] : i) * rows.cols;
       if (norm != nullptr) {
-        float* y = norm->out != nullptr ? norm->out + i * rows.cols : normed_.as<float>() + thread * normed_stride_;
+        float* y = norm->out != nullptr ? norm->out + i * rows.cols
+                                        : normed_.as<float>() + thread * normed_stride_;
         kernels_.math.rms_norm(x, norm->weight, y, rows.cols, norm->eps);
         x = y;
       }
@@ -74,13 +82,16 @@ void Linear::pack(const Rows& rows, const Norm* norm, bool exact, std::byte* to)
   });
 }
 
-LinearJob Linear::job(const QuantMatrix& weight, std::int64_t first_block, std::int64_t n_blocks) const {
+LinearJob Linear::job(const QuantMatrix& weight, std::int64_t first_block,
+                      std::int64_t n_blocks) const {
   LILY_DCHECK(weight.layout == static_cast<std::uint32_t>(WeightLayout::kInterleaved16));
   const std::int32_t groups = weight.cols / kQuantGroup;
   const std::size_t block_bytes = record_bytes(weight.bits) * static_cast<std::size_t>(groups);
-  const std::int64_t columns = std::min(weight.rows - kBlockRows * first_block, kBlockRows * n_blocks);
+  const std::int64_t columns =
+      std::min(weight.rows - kBlockRows * first_block, kBlockRows * n_blocks);
   LinearJob job{};
-  job.blocks = static_cast<const std::byte*>(weight.codes) + block_bytes * static_cast<std::size_t>(first_block);
+  job.blocks = static_cast<const std::byte*>(weight.codes) +
+               block_bytes * static_cast<std::size_t>(first_block);
   job.n_blocks = n_blocks;
   job.groups = groups;
   job.bits = weight.bits;
@@ -99,14 +110,15 @@ void Linear::run(const Step& step, std::span<const Product> products) {
   std::int64_t total = 0, n_tasks = 0;
   for (const auto& product : products) total += blocks_of(product.weight);
   const std::int64_t chunk = chunk_blocks(total, kMostChunkBlocks);
-  for (const auto& product : products) n_tasks += chunks(blocks_of(product.weight), chunk);
+  for (const auto& product : products) n_tasks += n_chunks(blocks_of(product.weight), chunk);
   pool_.parallel_for(n_tasks, [&](std::int64_t task) {
     const Product* product = products.data();
-    for (; task >= chunks(blocks_of(product->weight), chunk); ++product) {
-      task -= chunks(blocks_of(product->weight), chunk);
+    for (; task >= n_chunks(blocks_of(product->weight), chunk); ++product) {
+      task -= n_chunks(blocks_of(product->weight), chunk);
     }
     const std::int64_t first = task * chunk;
-    LinearJob part = job(product->weight, first, std::min(chunk, blocks_of(product->weight) - first));
+    LinearJob part =
+        job(product->weight, first, std::min(chunk, blocks_of(product->weight) - first));
     part.exact = step.exact;
     part.rows = {identity_, identity_, nullptr, step.n};
     part.y = product->y + kBlockRows * first;
@@ -130,7 +142,8 @@ float* Linear::route(const RouteArgs& args) {
   const std::int64_t n = args.control->n_rows;
   const Norm norm{.weight = args.norm, .eps = args.eps, .out = args.x};
   pack({args.h, n, args.router.cols}, &norm, true, packed_.as<std::byte>());
-  const Product products[] = {{args.router, logits_.as<float>()}, {args.shared_gate, args.shared_weight}};
+  const Product products[] = {{args.router, logits_.as<float>()},
+                              {args.shared_gate, args.shared_weight}};
   run({n, true, Epilogue::kStore}, products);
   return logits_.as<float>();
 }
@@ -139,11 +152,13 @@ void Linear::embed(const EmbedArgs& args) {
   const QuantMatrix& table = args.table;
   const std::int64_t n = args.control->n_rows, groups = table.cols / kQuantGroup;
   const std::size_t block_bytes = record_bytes(table.bits) * static_cast<std::size_t>(groups);
-  pool_.parallel_for(chunks(n, kPackRows), [&](std::int64_t task) {
+  pool_.parallel_for(n_chunks(n, kPackRows), [&](std::int64_t task) {
     for (auto i = task * kPackRows; i < std::min(n, (task + 1) * kPackRows); ++i) {
       const auto token = static_cast<std::size_t>(args.control->tokens[i]);
-      const auto* block = static_cast<const std::byte*>(table.codes) + block_bytes * (token / kBlockRows);
-      kernels_.linear.dequantise(block, groups, table.bits, static_cast<int>(token % kBlockRows), args.h + i * table.cols);
+      const auto* block =
+          static_cast<const std::byte*>(table.codes) + block_bytes * (token / kBlockRows);
+      kernels_.linear.dequantise(block, groups, table.bits, static_cast<int>(token % kBlockRows),
+                                 args.h + i * table.cols);
     }
   });
 }

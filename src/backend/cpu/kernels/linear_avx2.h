@@ -1,13 +1,16 @@
-// Dots of codes with activations for AVX2: what linear_tiles.h builds on. Half a block (8 rows) is one register.
+// Dots of codes with activations for AVX2: what linear_tiles.h builds on. Half a block (8 rows) is
+// one register.
 //
-// maddubs multiplies 32 unsigned codes with four broadcast activations and adds pairs into 16 bits: at most 2 * 15 * 127 = 3,810. A
-// 16-bit lane then meets 16 such pairs in a group, 32 products: up to 60,960, too much. So a lane starts at -8 times the sum of its
-// activations and ends at the sum of (code - 8) * x, whose magnitude is at most 32 * 8 * 127 = 32,512 < 32,768. On the way it may wrap,
-// which 16-bit addition undoes. One madd a group is left, not one in two maddubs.
+// maddubs multiplies 32 unsigned codes with four broadcast activations and adds pairs into 16 bits:
+// at most 2 * 15 * 127 = 3,810. A 16-bit lane then meets 16 such pairs in a group, 32 products: up
+// to 60,960, too much. So a lane starts at -8 times the sum of its activations and ends at the sum
+// of (code - 8) * x, whose magnitude is at most 32 * 8 * 127 = 32,512 < 32,768. On the way it may
+// wrap, which 16-bit addition undoes. One madd a group is left, not one in two maddubs.
 //
-// Rates of the int8 tile, one thread of an EPYC Milan at 251 GOP/s for (2 maddubs, add, madd, add) from registers, g++ 12:
-// activation rows x weight rows 1x16 159, 2x16 198, 3x16 226, 4x16 239, 6x16 246; 4x8 206, 6x8 219, 8x8 230. clang 14: 4x16 230, 6x16 205
-// (spills). Without the barrier below g++ makes one tree of the sums and spills: 4x16 136.
+// Rates of the int8 tile, one thread of an EPYC Milan at 251 GOP/s for (2 maddubs, add, madd, add)
+// from registers, g++ 12: activation rows x weight rows 1x16 159, 2x16 198, 3x16 226, 4x16 239,
+// 6x16 246; 4x8 206, 6x8 219, 8x8 230. clang 14: 4x16 230, 6x16 205 (spills). Without the barrier
+// below g++ makes one tree of the sums and spills: 4x16 136.
 #pragma once
 
 #include <immintrin.h>
@@ -36,7 +39,8 @@ LILY_INLINE void add_products(__m256i& sum, __m256i codes, __m256i x) {
   LILY_PIN(sum);
 }
 
-// Sums of (nibble - 8) * x over one plane of a group: out[2 r] rows 0..7 of the block, out[2 r + 1] rows 8..15, int32.
+// Sums of (nibble - 8) * x over one plane of a group: out[2 r] rows 0..7 of the block, out[2 r + 1]
+// rows 8..15, int32.
 template <int R>
 LILY_INLINE void plane_dots(const std::byte* plane, const Int8Group* const (&x)[R],
                             __m256i (&out)[2 * R]) {
@@ -67,43 +71,47 @@ LILY_INLINE void plane_dots(const std::byte* plane, const Int8Group* const (&x)[
 
 // dots[r] = float(sum over the group of (code - k) * x[r])
 template <int R, int Bits>
-LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[R], F16 (&dots)[R]) {
+LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[R],
+                            F16 (&dots)[R]) {
   __m256i sums[2 * R];
   plane_dots<R>(codes, x, sums);
   if constexpr (Bits == 8) {
     __m256i high[2 * R];
     plane_dots<R>(codes + kPlaneBytes, x, high);
-    for (int i = 0; i < 2 * R; ++i) sums[i] = _mm256_add_epi32(sums[i], _mm256_slli_epi32(high[i], 4));
+    for (int i = 0; i < 2 * R; ++i)
+      sums[i] = _mm256_add_epi32(sums[i], _mm256_slli_epi32(high[i], 4));
   }
   for (int r = 0; r < R; ++r) {
     dots[r] = {_mm256_cvtepi32_ps(sums[2 * r]), _mm256_cvtepi32_ps(sums[2 * r + 1])};
   }
 }
 
-// Eight columns of a block, low.. those of columns 0..3 and high.. of 4..7: byte i of a lane is the code of column i.
-struct CodeWords {
-  __m256i low0, low1, high0, high1;
+// Four columns of a block: byte i of a lane is the code of column 8 v + i, or of 8 v + 4 + i where
+// High.
+struct CodeQuad {
+  __m256i c0, c1;  // Rows 0..7 and 8..15
 };
-template <int Bits>
-LILY_INLINE CodeWords load_codes(const std::byte* codes, int v) {
+template <int Bits, bool High>
+LILY_INLINE __m256i quad(const std::byte* codes) {
   const __m256i nibble = _mm256_set1_epi8(15);
-  const auto low = [&](__m256i c) { return _mm256_and_si256(c, nibble); };
-  const auto high = [&](__m256i c) { return _mm256_and_si256(_mm256_srli_epi16(c, 4), nibble); };
-  const __m256i a0 = load32(codes + 64 * v), a1 = load32(codes + 64 * v + 32);
-  if constexpr (Bits == 4) return {low(a0), low(a1), high(a0), high(a1)};
-  const __m256i b0 = load32(codes + kPlaneBytes + 64 * v);
-  const __m256i b1 = load32(codes + kPlaneBytes + 64 * v + 32);
-  const auto join = [](__m256i l, __m256i h) { return _mm256_or_si256(l, _mm256_slli_epi16(h, 4)); };
-  return {join(low(a0), low(b0)), join(low(a1), low(b1)), join(high(a0), high(b0)), join(high(a1), high(b1))};
+  const __m256i a = load32(codes);
+  if constexpr (Bits == 4) return _mm256_and_si256(High ? _mm256_srli_epi16(a, 4) : a, nibble);
+  const __m256i b = load32(codes + kPlaneBytes);
+  const __m256i low = _mm256_and_si256(High ? _mm256_srli_epi16(a, 4) : a, nibble);
+  return _mm256_or_si256(low, High ? _mm256_andnot_si256(nibble, b)
+                                   : _mm256_slli_epi16(_mm256_and_si256(b, nibble), 4));
 }
-// The codes of column i (low) and 4 + i (high) as floats, i = 0..3.
-LILY_INLINE F16 column(__m256i c0, __m256i c1, int i) {
-  const __m256i byte = _mm256_set1_epi32(255);
-  return {_mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(c0, 8 * i), byte)),
-          _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(c1, 8 * i), byte))};
+template <int Bits, bool High>
+LILY_INLINE CodeQuad load_codes(const std::byte* codes, int v) {
+  return {quad<Bits, High>(codes + 64 * v), quad<Bits, High>(codes + 64 * v + 32)};
 }
-LILY_INLINE F16 low_column(const CodeWords& c, int i) { return column(c.low0, c.low1, i); }
-LILY_INLINE F16 high_column(const CodeWords& c, int i) { return column(c.high0, c.high1, i); }
+LILY_INLINE F16 column(const CodeQuad& q, int i) {
+  const __m256i first = _mm256_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12);
+  const __m256i pick =
+      _mm256_add_epi32(first, _mm256_set1_epi32(i - 256));  // A byte of 0xff gives zero.
+  return {_mm256_cvtepi32_ps(_mm256_shuffle_epi8(q.c0, pick)),
+          _mm256_cvtepi32_ps(_mm256_shuffle_epi8(q.c1, pick))};
+}
 
 // Sums of codes 4i, 4i + 1 and of codes 4i + 2, 4i + 3.
 LILY_INLINE void code_sums(const std::int8_t* codes, std::int32_t (&sums)[2]) {

@@ -1,7 +1,7 @@
-// Dots of codes with activations: what an instruction set brings of its own.
-//   group_dots<R, Bits>   integer dots of a (block, group) record with R packed rows, as floats
-//   load_codes<Bits>, low_column, high_column   eight columns of a block as floats, for the exact products
-//   code_sums             sums of the packed codes of a group
+// What an instruction set brings of its own to the products:
+//   group_dots<R, Bits>: integer dots of a (block, group) record with R packed rows, as floats
+//   load_codes<Bits, High>, column: four columns of a block, one of them as floats
+//   code_sums: sums of the packed codes of a group
 #pragma once
 
 #if defined(LILY_ISA_AVX2)

@@ -30,7 +30,9 @@ LILY_INLINE void pack_group(const float* x, Int8Group& out) {
   code_sums(out.codes, sums);
   out.sum = sums[0] + sums[1];
   for (int i = 0; i < 2; ++i) out.centre[i] = static_cast<std::int16_t>(-8 * sums[i]);
-  out.scale = !finite ? std::numeric_limits<float>::quiet_NaN() : m >= kSmallestMagnitude ? m / 127.0f : 0.0f;
+  out.scale = !finite                   ? std::numeric_limits<float>::quiet_NaN()
+              : m >= kSmallestMagnitude ? m / 127.0f
+                                        : 0.0f;
   out.scaled_sum = out.scale * static_cast<float>(out.sum);
 }
 
@@ -59,7 +61,11 @@ inline void dequantise(const std::byte* blocks, std::int64_t groups, int bits, i
     for (int c = 0; c < kQuantGroup; ++c) {
       const int byte = 64 * (c / 8) + c % 4, shift = c % 8 < 4 ? 0 : 4;
       int code = (std::to_integer<int>(codes[byte]) >> shift) & 15;
-      if (bits == 8) code += ((std::to_integer<int>(codes[kPlaneBytes + static_cast<std::size_t>(byte)]) >> shift) & 15) << 4;
+      if (bits == 8)
+        code +=
+            ((std::to_integer<int>(codes[kPlaneBytes + static_cast<std::size_t>(byte)]) >> shift) &
+             15)
+            << 4;
       y[c] = std::fma(scale, static_cast<float>(code), bias);
     }
   }

@@ -1,4 +1,5 @@
-// Dots of codes with activations in plain C++: the definition of what linear_avx2.h and its siblings compute.
+// Dots of codes with activations in plain C++: the definition of what linear_avx2.h and its
+// siblings compute.
 #pragma once
 
 #include "backend/cpu/linear_kernels.h"
@@ -11,14 +12,17 @@ namespace lily::cpu::LILY_ISA {
 template <int Bits>
 LILY_INLINE int code_at(const std::byte* codes, int row, int column) {
   const int byte = 64 * (column / 8) + 4 * row + column % 4, shift = column % 8 < 4 ? 0 : 4;
-  const auto nibble = [&](const std::byte* plane) { return (std::to_integer<int>(plane[byte]) >> shift) & 15; };
+  const auto nibble = [&](const std::byte* plane) {
+    return (std::to_integer<int>(plane[byte]) >> shift) & 15;
+  };
   if constexpr (Bits == 4) return nibble(codes);
   return nibble(codes) + 16 * nibble(codes + kPlaneBytes);
 }
 
 // dots[r] = float(sum over the group of (code - k) * x[r])
 template <int R, int Bits>
-LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[R], F16 (&dots)[R]) {
+LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[R],
+                            F16 (&dots)[R]) {
   constexpr int kCentre = Bits == 4 ? 8 : 136;
   std::int32_t sums[R][kBlockRows] = {};
   for (int row = 0; row < kBlockRows; ++row) {
@@ -34,23 +38,23 @@ LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[
   }
 }
 
-// Eight columns of a block: codes[column][row].
-struct CodeWords {
-  float codes[8][kBlockRows];
+// Four columns of a block, from 8 v on, or from 8 v + 4 where High: codes[column][row].
+struct CodeQuad {
+  float codes[4][kBlockRows];
 };
-template <int Bits>
-LILY_INLINE CodeWords load_codes(const std::byte* codes, int v) {
-  CodeWords out;
-  for (int c = 0; c < 8; ++c) {
+template <int Bits, bool High>
+LILY_INLINE CodeQuad load_codes(const std::byte* codes, int v) {
+  CodeQuad out;
+  for (int c = 0; c < 4; ++c) {
     for (int row = 0; row < kBlockRows; ++row) {
-      out.codes[c][row] = static_cast<float>(code_at<Bits>(codes, row, 8 * v + c));
+      out.codes[c][row] = static_cast<float>(code_at<Bits>(codes, row, 8 * v + 4 * High + c));
     }
   }
   return out;
 }
-// The codes of column i and 4 + i, i = 0..3.
-LILY_INLINE F16 low_column(const CodeWords& c, int i) { return load(c.codes[i]); }
-LILY_INLINE F16 high_column(const CodeWords& c, int i) { return load(c.codes[4 + i]); }
+LILY_INLINE F16 column(const CodeQuad& q, int i) {
+  return load(q.codes[i]);
+}
 
 // Sums of codes 4i, 4i + 1 and of codes 4i + 2, 4i + 3.
 LILY_INLINE void code_sums(const std::int8_t* codes, std::int32_t (&sums)[2]) {
