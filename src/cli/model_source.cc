@@ -27,16 +27,6 @@ void show_packing(ProgressLine& line, const PackProgress& progress) {
   line.show(kDoing[static_cast<int>(progress.phase)], share, human_bytes(total));
 }
 
-// What can be known from config.json alone: that it is a checkpoint of the family, and how far its
-// context reaches.
-Result<void> check_model(const Path& folder, const EngineFlags& flags) {
-  LILY_TRY(const auto config, read_config(folder));
-  if (flags.context_tokens <= config.spec.max_context) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               "--context: " + std::to_string(flags.context_tokens) + ", the model has " +
-                   std::to_string(config.spec.max_context) + " positions"};
-}
-
 }  // namespace
 
 Result<Path> model_folder(const Path& named) {
@@ -58,7 +48,6 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const Open
   ProgressLine line(!wishes.quiet);
   EngineOptions options;
   LILY_TRY(options.model, model_folder(flags.model));
-  LILY_RETURN_IF_ERROR(check_model(options.model, flags));
   options.backend = flags.backend;
   options.backend_options = {.threads = flags.threads,
                              .isa = flags.isa,

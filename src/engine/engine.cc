@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/impl.h"
+#include "weights/manifest.h"
 
 namespace lily {
 namespace {
@@ -20,20 +21,33 @@ Result<void> check_options(const EngineOptions& options) {
   return {};
 }
 
-// The context that was asked for, or as many positions as the memory holds; refused before anything large is allocated.
-Result<int> settle_context(const EngineOptions& options, const ModelSpec& spec, std::uint64_t weight_bytes,
-                           int kv_element_bytes) {
-  const auto plan = plan_memory(spec, {.memory_bytes = machine_memory_bytes(),
-                                       .weight_bytes = weight_bytes,
-                                       .context_tokens = options.context_tokens,
-                                       .chunk_tokens = options.chunk_tokens,
-                                       .n_slots = 1 + options.n_checkpoints,
-                                       .kv_element_bytes = kv_element_bytes});
+// The context that was asked for, or as many positions as the memory holds; a verdict from the config alone, before anything is
+// packed or allocated.
+Result<int> settle_context(const EngineOptions& options, const CheckpointConfig& config, const BackendInfo& backend) {
+  if (options.context_tokens > config.spec.max_context) {
+    return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", the model has " +
+                                                  std::to_string(config.spec.max_context) + " positions"};
+  }
+  const auto plan = plan_memory(config.spec, {.memory_bytes = machine_memory_bytes(),
+                                              .weight_bytes = plan_image(manifest(config), backend.layout, 0).data_bytes,
+                                              .context_tokens = options.context_tokens,
+                                              .chunk_tokens = options.chunk_tokens,
+                                              .n_slots = 1 + options.n_checkpoints,
+                                              .kv_element_bytes = backend.kv_element_bytes});
   if (!plan.fits) {
     return Error{ErrorCode::kNoMemory, "the model does not fit this machine: " + std::to_string(plan.missing / 1'000'000) +
                                            " MB short; " + plan.advice};
   }
   return plan.context_tokens;
+}
+
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Path& folder, const ModelSpec& spec) {
+  LILY_TRY(auto tokenizer, Tokenizer::load(folder / "tokenizer.json"));
+  if (tokenizer.n_ids() > spec.vocab_rows) {
+    return Error{ErrorCode::kCorrupt, "tokenizer.json: " + std::to_string(tokenizer.n_ids()) + " ids, the model has " +
+                                          std::to_string(spec.vocab_rows) + " rows (vocab_size)"};
+  }
+  return std::make_unique<Tokenizer>(std::move(tokenizer));
 }
 
 }  // namespace
@@ -53,29 +67,23 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>();
   impl->options = options;
-  LILY_TRY(auto tokenizer, Tokenizer::load(options.model / "tokenizer.json"));
-  impl->tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  LILY_TRY(const auto config, read_config(options.model));
   LILY_TRY(impl->backend, open_backend(options.backend, options.backend_options));
+  LILY_TRY(const int context, settle_context(options, config, impl->backend->info()));
+  LILY_TRY(impl->tokenizer, open_tokenizer(options.model, config.spec));
   LILY_TRY(const auto loaded, load_weights(options.model, {.layout = impl->backend->info().layout,
                                                            .pack = options.pack,
                                                            .cache_folder = {},
                                                            .progress = options.progress}));
   const ModelSpec& spec = loaded.config.spec;
   impl->defaults = loaded.config.generation;
-  const int vocab_used = impl->tokenizer->n_ids();
-  if (vocab_used > spec.vocab_rows) {
-    return Error{ErrorCode::kCorrupt, "tokenizer.json: " + std::to_string(vocab_used) + " ids, the model has " +
-                                          std::to_string(spec.vocab_rows) + " rows (vocab_size)"};
-  }
-  LILY_TRY(const int context, settle_context(options, spec, loaded.image.bytes().size(),
-                                             impl->backend->info().kv_element_bytes));
   LILY_TRY(impl->model, create_model(*impl->backend, loaded,
                                      {.state = {.n_sequences = 1,
                                                 .max_positions = context,
                                                 .n_pages = 0,
                                                 .n_slots = 1 + options.n_checkpoints},
                                       .max_rows = std::min(options.chunk_tokens, context),
-                                      .vocab_used = vocab_used}));
+                                      .vocab_used = impl->tokenizer->n_ids()}));
   LILY_TRY(impl->sampling, SamplingBuffers::create(*impl->backend, spec.vocab_rows));
   impl->session.reset(new Session(*impl));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));

@@ -73,8 +73,8 @@ class TreeBuilder {
 
   // Where the value now lives; the parents of an open value do not grow, so the address holds until it is closed.
   JsonValue* add(JsonValue value) {
-    if (++count_ > kMaxJsonValues) {
-      fail(fmt::format("more than {} values", kMaxJsonValues));
+    if (++count_ > kMaxFileJsonValues) {
+      fail(fmt::format("more than {} values", kMaxFileJsonValues));
       return nullptr;
     }
     if (open_.empty()) return &(root_ = std::move(value));
@@ -84,8 +84,8 @@ class TreeBuilder {
   }
 
   bool open(Kind kind) {
-    if (open_.size() >= kMaxJsonDepth) {
-      return fail(fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+    if (open_.size() >= kMaxFileJsonDepth) {
+      return fail(fmt::format("nested deeper than {} levels", kMaxFileJsonDepth));
     }
     JsonValue v;
     v.kind = kind;

@@ -12,8 +12,8 @@
 
 namespace lily {
 
-inline constexpr int kMaxJsonDepth = 32;
-inline constexpr std::size_t kMaxJsonValues = 1'000'000;
+inline constexpr int kMaxFileJsonDepth = 32;
+inline constexpr std::size_t kMaxFileJsonValues = 1'000'000;
 
 struct JsonMember;
 
@@ -42,7 +42,7 @@ struct JsonMember {
 };
 
 // The tree of `text`. kCorrupt with the place of the fault, named by `what` ("config.json"), for anything that is not
-// JSON, repeats a key in one object, nests deeper than kMaxJsonDepth or holds more than kMaxJsonValues values.
+// JSON, repeats a key in one object, nests deeper than kMaxFileJsonDepth or holds more than kMaxFileJsonValues values.
 Result<JsonValue> parse_json_tree(std::string_view text, std::string_view what);
 
 // Printable ASCII of a name from a file, cut to `limit` characters, for messages.
