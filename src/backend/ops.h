@@ -33,7 +33,6 @@ struct BackendInfo {
   std::string description;  // "AVX2, 2 threads, int8 activations"
   WeightLayout layout;      // What the weight image must be packed as.
   int kv_element_bytes;     // 2: bf16, 4: f32
-  bool unified = true;      // Buffers are host memory.
 };
 
 // Memory of a device. Zeroed, aligned to 64 bytes, committed on first touch where the system allows it.
@@ -60,7 +59,9 @@ struct PassKey {
   int rows_bound = 0;       // Rows that the recording must hold; the pass has at most as many.
   int head_blocks = 0;
   bool score = false;       // score steps, choose otherwise
-  int parity = 0;           // Which of two alternating token slots.
+  int n_top = 0;            // Alternatives that score reports.
+  const float* reference_log_probs = nullptr;
+  const std::int32_t* next_tokens = nullptr;  // Which of two alternating token slots choose writes.
   bool operator==(const PassKey&) const = default;
 };
 

@@ -53,7 +53,6 @@ class AtomicFile {
   Result<void> commit();
   void keep() { keep_ = true; }
   std::uint64_t size() const { return size_; }
-  const Path& partial_path() const { return partial_; }
 
  private:
   AtomicFile() = default;

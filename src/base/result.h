@@ -19,7 +19,7 @@ enum class ErrorCode {
   kNoSpace,          // The disk is full.
   kNoMemory,         // Memory or a device budget is used up.
   kCancelled,        // Stopped on request.
-  kBusy,             // A bounded queue is full; try again.
+  kBusy,             // A bounded queue is full, or a lock is held for too long; try again.
   kIo,               // Reading or writing failed for another reason.
   kNotFinite,        // The model computed NaN or infinity.
   kDevice,           // A device failed or is missing.

@@ -164,9 +164,13 @@ Result<Chat::Next> Chat::retry(const std::string&) {
   if (messages.empty() || messages.back().role != Role::kAssistant) {
     return Error{ErrorCode::kInvalidArgument, "/retry: there is no answer yet"};
   }
+  const auto before = messages;
   messages.pop_back();
   ++sampling_.params.seed;
-  LILY_RETURN_IF_ERROR(ask());
+  if (auto asked = ask(); !asked) {
+    messages = before;
+    return std::move(asked).error();
+  }
   return Next::kGoOn;
 }
 

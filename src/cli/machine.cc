@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/cores.h"
 #include "base/env.h"
 #include "engine/plan.h"
 
@@ -39,7 +40,7 @@ Path existing_part(Path folder) {
 Machine describe_machine() {
   Machine out;
   out.cpu = cpu_name();
-  out.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  out.cores = usable_cores();
   out.memory_bytes = machine_memory_bytes();
   out.cache_folder = env::cache_folder();
   const Path there = existing_part(out.cache_folder);

@@ -16,7 +16,7 @@ Result<void> check_options(const EngineOptions& options) {
                                                   " tokens, expected 1 .. " + std::to_string(kMaxPassRows)};
   }
   if (options.context_tokens < 0) {
-    return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", expected 1 or more"};
+    return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", expected 1 or more, or 0 for as many as fit"};
   }
   return {};
 }
@@ -66,7 +66,6 @@ std::string_view finish_name(FinishReason reason) {
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>();
-  impl->options = options;
   LILY_TRY(const auto config, read_config(options.model));
   LILY_TRY(impl->backend, open_backend(options.backend, options.backend_options));
   LILY_TRY(const int context, settle_context(options, config, impl->backend->info()));
@@ -160,6 +159,10 @@ Result<void> check_score(const Engine::Impl& engine, const ScoreRequest& request
     if (id < 0 || id >= vocab_used) {
       return Error{ErrorCode::kInvalidArgument, "score: token " + std::to_string(id) + ", expected 0 .. " + std::to_string(vocab_used - 1)};
     }
+  }
+  if (request.n_top < 0 || request.n_top > std::min(kMaxTopLogProbs, vocab_used)) {
+    return Error{ErrorCode::kInvalidArgument, "score: " + std::to_string(request.n_top) + " alternatives a row, expected 0 .. " +
+                                                  std::to_string(std::min(kMaxTopLogProbs, vocab_used))};
   }
   LILY_CHECK(request.first >= 0 && static_cast<std::size_t>(request.first) < n);
   LILY_CHECK(request.reference_log_probs.empty() ||

@@ -1,5 +1,4 @@
-// What Lily offers: a loaded model, sessions that answer, and teacher-forced scores. The command line and the server see this file,
-// never a tensor.
+// What Lily offers: a loaded model, sessions that answer, and teacher-forced scores. Programs on top see this file, never a tensor.
 #pragma once
 
 #include <atomic>
@@ -34,7 +33,8 @@ enum class FinishReason { kEnd, kStopString, kLength, kContextFull, kCancelled }
 std::string_view finish_name(FinishReason reason);
 
 // One generated token. `text` holds whole characters only and never the beginning of a possible stop string, so it may be
-// empty, and may bring text held back earlier.
+// empty, and may bring text held back earlier. When the answer ends, what is still held back comes as a last event with token -1
+// and nothing else.
 struct TokenEvent {
   TokenId token;
   std::string_view text;
@@ -47,7 +47,7 @@ struct GenerateRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
   int max_tokens = 0;                       // 0: until the context is full.
-  std::vector<std::string> stop = {};            // At most 16, none empty. Their text is not part of the answer.
+  std::vector<std::string> stop = {};            // At most 16 of 1 .. 1,024 bytes. Their text is not part of the answer.
   int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
   const std::atomic<bool>* cancel = nullptr;  // Looked at before every pass.
   std::function<void(const TokenEvent&)> on_token = {};

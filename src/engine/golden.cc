@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "backend/args.h"
 #include "text/chat_json.h"
 #include "weights/safetensors.h"
 
@@ -58,7 +59,9 @@ Result<std::vector<GoldenTop>> read_tops(const Json& row, int vocab_used, const 
     GoldenTop top;
     LILY_TRY(top.ids, to_ids(numbers, vocab_used, at));
     LILY_TRY(top.log_probs, read_numbers(pair, "log_probs", at));
-    if (top.ids.size() < 2 || top.ids.size() != top.log_probs.size()) return corrupt(at, "expected two or more pairs");
+    if (top.ids.size() < 2 || top.ids.size() > kMaxTopLogProbs || top.ids.size() != top.log_probs.size()) {
+      return corrupt(at, "expected 2 .. " + std::to_string(kMaxTopLogProbs) + " pairs");
+    }
     tops.push_back(std::move(top));
   }
   return tops;

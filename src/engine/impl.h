@@ -28,7 +28,6 @@ struct SamplingBuffers {
 };
 
 struct Engine::Impl {
-  EngineOptions options;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Backend> backend;
   GenerationDefaults defaults;

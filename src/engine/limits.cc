@@ -9,8 +9,11 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/cores.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -105,24 +108,33 @@ struct KernelSet {
 
 KernelSet best_kernels() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return {"avx2", read_avx2, integer_avx2};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {"avx2", read_avx2, integer_avx2};
 #endif
   return {"portable", read_portable, integer_portable};
 }
 
-// Runs task(0) .. task(n - 1) on a thread each, started together. Seconds until the last is done.
+// Runs task(0) .. task(n - 1) on a thread each, let go together. Seconds until the last is done. Where the system refuses a
+// thread, this one does the rest.
 double timed(int n, const std::function<void(int)>& task) {
   std::atomic<bool> go{false};
   std::vector<std::thread> threads;
-  for (int i = 0; i < n; ++i) {
-    threads.emplace_back([&, i] {
-      go.wait(false);
-      task(i);
-    });
-  }
+  const auto start_one = [&](int i) {
+    try {
+      threads.emplace_back([&, i] {
+        go.wait(false);
+        task(i);
+      });
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  };
+  int started = 0;
+  while (started < n && start_one(started)) ++started;
   const auto start = Clock::now();
   go = true;
   go.notify_all();
+  for (int i = started; i < n; ++i) task(i);
   for (auto& thread : threads) thread.join();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -165,9 +177,7 @@ Result<MachineLimits> measure_limits(const LimitsRequest& request) {
                  "measuring the read rate: " + std::to_string(request.bytes >> 20) +
                      " MiB are not to be had"};
   }
-  const int threads = request.threads > 0
-                          ? request.threads
-                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = request.threads > 0 ? request.threads : usable_cores();
   const Words words(memory.get(), n_words);
   const auto start_of = [&](int i) {
     return memory.get() + (share_of(words, i, threads).data() - words.data());

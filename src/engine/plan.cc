@@ -52,7 +52,9 @@ MemoryPlan plan_memory(const ModelSpec& spec, const PlanRequest& request) {
   const std::uint64_t fixed = plan.weights + plan.state + plan.scratch + plan.reserve;
   const int wanted = request.context_tokens > 0 ? request.context_tokens : spec.max_context;
   const std::uint64_t least = request.context_tokens > 0 ? static_cast<std::uint64_t>(wanted) : kKvPageTokens;
-  const std::uint64_t room = request.memory_bytes > fixed ? (request.memory_bytes - fixed) / plan.kv_per_token : 0;
+  const std::uint64_t left = request.memory_bytes > fixed ? request.memory_bytes - fixed : 0;
+  // Without an attention layer a position costs nothing.
+  const std::uint64_t room = plan.kv_per_token > 0 ? left / plan.kv_per_token : left > 0 ? static_cast<std::uint64_t>(wanted) : 0;
   plan.fits = room >= least;
   plan.context_tokens = static_cast<int>(std::min<std::uint64_t>(room, static_cast<std::uint64_t>(wanted)));
   if (plan.context_tokens < wanted) plan.context_tokens -= plan.context_tokens % kKvPageTokens;

@@ -7,8 +7,6 @@
 namespace lily {
 namespace {
 
-constexpr std::size_t kMaxBias = 1024;
-
 Error out_of_range(std::string_view field, double value, std::string_view range) {
   return {ErrorCode::kInvalidArgument,
           std::string(field) + ": " + std::to_string(value) + ", expected " + std::string(range)};
@@ -59,7 +57,7 @@ Result<void> check_sampling(const SamplingParams& p, int vocab_used) {
       {"presence_penalty", p.presence_penalty, -2, 2, "-2 .. 2"},
       {"frequency_penalty", p.frequency_penalty, -2, 2, "-2 .. 2"},
       {"top_logprobs", static_cast<double>(p.n_top), 0, kMaxTopLogProbs, "0 .. 20"},
-      {"logit_bias", static_cast<double>(p.logit_bias.size()), 0, kMaxBias, "at most 1024 entries"},
+      {"logit_bias", static_cast<double>(p.logit_bias.size()), 0, kMaxLogitBias, "at most 1024 entries"},
   };
   for (const Bound& b : bounds) {
     // Written so that NaN fails.

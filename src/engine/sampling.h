@@ -14,6 +14,8 @@
 
 namespace lily {
 
+inline constexpr std::size_t kMaxLogitBias = 1024;
+
 struct SamplingParams {
   float temperature = 1.0f;         // 0: greedy. 0 .. 100
   float top_p = 1.0f;               // (0, 1]; 1: off

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kLiveSlot = 0;
 constexpr std::size_t kMaxStops = 16;
-constexpr std::size_t kMaxBias = 1024;
+constexpr std::size_t kMaxStopBytes = 1024;
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
@@ -32,8 +32,8 @@ Result<SamplingBuffers> SamplingBuffers::create(Backend& backend, int vocab_rows
   LILY_TRY(out.control, backend.allocate(sizeof(SamplingControl), "sampling control"));
   LILY_TRY(out.generated, backend.allocate(rows * sizeof(std::int32_t), "token counts"));
   LILY_TRY(out.in_prompt, backend.allocate(rows, "prompt tokens"));
-  LILY_TRY(out.bias_ids, backend.allocate(kMaxBias * sizeof(std::int32_t), "bias"));
-  LILY_TRY(out.bias_values, backend.allocate(kMaxBias * sizeof(float), "bias"));
+  LILY_TRY(out.bias_ids, backend.allocate(kMaxLogitBias * sizeof(std::int32_t), "bias"));
+  LILY_TRY(out.bias_values, backend.allocate(kMaxLogitBias * sizeof(float), "bias"));
   return out;
 }
 
@@ -127,7 +127,8 @@ class Generation {
 
   // Takes the token that the last pass chose. True: the answer goes on.
   Result<bool> take(const ChosenToken& chosen) {
-    if (chosen.token < 0) return Error{ErrorCode::kNotFinite, "the model computed a logit that is not finite"};
+    if (chosen.not_finite) return Error{ErrorCode::kNotFinite, "the model computed a logit that is not finite"};
+    if (chosen.token < 0) return Error{ErrorCode::kInvalidArgument, "logit_bias: no token is left to choose"};
     const auto& ends = engine_.model.weights.spec.end_tokens;
     if (std::find(ends.begin(), ends.end(), chosen.token) != ends.end()) {
       result_.end_token = chosen.token;
@@ -185,8 +186,14 @@ Result<void> check_request(const Engine::Impl& engine, const GenerateRequest& re
   if (request.stop.size() > kMaxStops) {
     return Error{ErrorCode::kInvalidArgument, "stop: " + std::to_string(request.stop.size()) + " strings, at most 16"};
   }
+  for (const auto& stop : request.stop) {
+    if (stop.empty() || stop.size() > kMaxStopBytes) {
+      return Error{ErrorCode::kInvalidArgument, "stop: a string of " + std::to_string(stop.size()) + " bytes, expected 1 .. " +
+                                                    std::to_string(kMaxStopBytes)};
+    }
+  }
   if (request.max_tokens < 0) {
-    return Error{ErrorCode::kInvalidArgument, "max_tokens: " + std::to_string(request.max_tokens) + ", expected 1 or more"};
+    return Error{ErrorCode::kInvalidArgument, "max_tokens: " + std::to_string(request.max_tokens) + ", expected 1 or more, or 0 for no limit"};
   }
   return check_sampling(request.sampling, vocab_used);
 }

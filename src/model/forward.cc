@@ -112,7 +112,13 @@ void check_bounds(const PassControl& control, const Model& model) {
     const Segment& s = control.segments[i];
     LILY_CHECK(s.n_rows >= 1 && s.first_row >= 0 && s.first_row + s.n_rows <= control.n_rows);
     LILY_CHECK(s.position >= 0 && s.position + s.n_rows <= model.state.limits().max_positions);
+    LILY_CHECK(s.sequence >= 0 && s.sequence < model.state.limits().n_sequences);
+    LILY_CHECK(s.state_in >= -1 && s.state_in < model.state.limits().n_slots);
     LILY_CHECK(s.state_out >= 0 && s.state_out < model.state.limits().n_slots);
+    LILY_CHECK(s.snapshots >= -1 && (s.snapshots < 0 || s.snapshots + s.n_rows <= model.state.limits().n_slots));
+  }
+  for (int i = 0; i < control.n_head_rows; ++i) {
+    LILY_CHECK(control.head_rows[i] >= 0 && control.head_rows[i] < control.n_rows);
   }
 }
 
@@ -142,7 +148,9 @@ Ticket forward(Backend& backend, Model& model, const HeadUse& use) {
   const PassKey key{.rows_bound = control.n_rows,
                     .head_blocks = head_blocks,
                     .score = use.kind == HeadUse::Kind::kScore,
-                    .parity = 0};
+                    .n_top = use.n_top,
+                    .reference_log_probs = use.reference_log_probs,
+                    .next_tokens = use.next_tokens};
   if (backend.begin(key)) {
     Pass pass(backend, model);
     pass.layers();

@@ -117,6 +117,7 @@ std::size_t ModelState::kv_export_bytes(int n_positions) const {
 Result<void> ModelState::export_kv(Backend& backend, int sequence, int n_positions,
                                    std::span<std::byte> bytes) const {
   LILY_CHECK(bytes.size() == kv_export_bytes(n_positions));
+  LILY_CHECK(pages_[static_cast<std::size_t>(sequence)].size() >= static_cast<std::size_t>(pages_for(n_positions)));
   for (const auto& layer : kv_) {
     for (int i = 0; i < pages_for(n_positions); ++i) {
       const auto page = static_cast<std::size_t>(pages_[static_cast<std::size_t>(sequence)][static_cast<std::size_t>(i)]);
@@ -130,6 +131,7 @@ Result<void> ModelState::export_kv(Backend& backend, int sequence, int n_positio
 void ModelState::import_kv(Backend& backend, int sequence, int n_positions,
                            std::span<const std::byte> bytes) const {
   LILY_CHECK(bytes.size() == kv_export_bytes(n_positions));
+  LILY_CHECK(pages_[static_cast<std::size_t>(sequence)].size() >= static_cast<std::size_t>(pages_for(n_positions)));
   for (const auto& layer : kv_) {
     for (int i = 0; i < pages_for(n_positions); ++i) {
       const auto page = static_cast<std::size_t>(pages_[static_cast<std::size_t>(sequence)][static_cast<std::size_t>(i)]);

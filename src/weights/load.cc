@@ -112,10 +112,18 @@ void list_damage(const WeightImage& image, VerifyReport& report) {
   }
 }
 
-Result<WeightImage> map_any(const ImagePlaces& places, Path& found) {
+// The image that a start would use: of the two places the first whose image fits, else the first that holds one.
+Result<WeightImage> map_best(const ImagePlaces& places, const ImageHeader& plan, Path& found) {
   std::error_code code;
-  found = !places.cached.empty() && !fs::exists(places.beside, code) ? places.cached : places.beside;
-  if (fs::exists(found, code)) return WeightImage::map(found);
+  for (const Path& place : {places.beside, places.cached}) {
+    if (place.empty() || !fs::exists(place, code)) continue;
+    if (found.empty()) found = place;
+    const auto image = WeightImage::map(place);
+    if (!image.has_value() || !image_difference(image->header(), plan).empty()) continue;
+    found = place;
+    break;
+  }
+  if (!found.empty()) return WeightImage::map(found);
   return Error{ErrorCode::kNotFound, places.beside.string() + ": no packed image yet; it is made at the first start"};
 }
 
@@ -148,7 +156,7 @@ Result<LoadedWeights> load_weights(const Path& folder, const LoadOptions& option
 Result<VerifyReport> verify_image(const Path& folder, const LoadOptions& options) {
   LILY_TRY(const auto source, open_source(folder, options.layout));
   VerifyReport report;
-  LILY_TRY(const auto image, map_any(image_places(folder, options.layout, options.cache_folder), report.image));
+  LILY_TRY(const auto image, map_best(image_places(folder, options.layout, options.cache_folder), source.plan, report.image));
   const auto& header = image.header();
   report.bytes = header.data_bytes;
   report.blocks = header.block_sums.size();

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -52,6 +54,16 @@ bool start(std::vector<std::thread>& threads, Work work) {
   return true;
 }
 
+// What `make` returns; running out of memory inside it is an error like others, because no exception may leave a thread.
+template <typename Make>
+Result<void> within_memory(Make make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kNoMemory, "packing: no memory for a block of " + std::to_string(kImageBlock >> 20) + " MiB"};
+  }
+}
+
 void join_all(std::vector<std::thread>& threads) {
   for (auto& thread : threads) thread.join();
 }
@@ -65,8 +77,10 @@ class BlockRing {
   void work() {
     while (const auto block = claim()) {
       Slot& slot = slots_[*block % kSlots];
-      slot.bytes.resize(block_bytes(header_, *block));
-      auto made = source_.fill(*block * kImageBlock, slot.bytes);
+      auto made = within_memory([&]() -> Result<void> {
+        slot.bytes.resize(block_bytes(header_, *block));
+        return source_.fill(*block * kImageBlock, slot.bytes);
+      });
       slot.sum = checksum(slot.bytes);
       const std::lock_guard lock(mutex_);
       if (!made.has_value()) slot.error = std::move(made).error();
@@ -132,7 +146,7 @@ Result<void> pack_into(const ImageSource& source, ImageHeader& header, std::span
   const auto work = [&](bool reports) {
     for (std::uint64_t block = next++; block < blocks && !error.failed(); block = next++) {
       const auto part = data.subspan(block * kImageBlock, block_bytes(header, block));
-      auto made = source.fill(block * kImageBlock, part);
+      auto made = within_memory([&] { return source.fill(block * kImageBlock, part); });
       if (!made.has_value()) return error.set(std::move(made).error());
       header.block_sums[block] = checksum(part);
       if (reports && progress) progress(std::min(header.data_bytes, (block + 1) * kImageBlock));

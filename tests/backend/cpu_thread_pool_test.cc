@@ -2,6 +2,8 @@
 // to do.
 #include "backend/cpu/thread_pool.h"
 
+#include "base/cores.h"
+
 #include <gtest/gtest.h>
 #include <time.h>
 

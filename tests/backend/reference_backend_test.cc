@@ -18,7 +18,6 @@ TEST(ReferenceBackend, SaysWhatItIs) {
   EXPECT_EQ(info.name, "reference");
   EXPECT_EQ(info.layout, WeightLayout::kRowMajor);
   EXPECT_EQ(info.kv_element_bytes, 4);
-  EXPECT_TRUE(info.unified);
 }
 
 TEST(ReferenceBackend, RefusesAnInstructionSetByName) {

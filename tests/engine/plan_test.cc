@@ -43,6 +43,16 @@ TEST(Plan, OneStateOfThe35BIsSixtyFourMegabytesAndAHalf) {
   EXPECT_NEAR(static_cast<double>(plan.state), 62'914'560.0 + 30 * 3 * 8192 * 4, 65'536);
 }
 
+TEST(Plan, WithoutAnAttentionLayerAPositionCostsNothing) {
+  ModelSpec spec = spec_35b();
+  spec.n_layers = 1;
+  spec.layer_kinds = {LayerKind::kDelta};
+  const auto plan = plan_memory(spec, {.memory_bytes = 32 * kGiB, .weight_bytes = kGiB});
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.context_tokens, 262'144);
+  EXPECT_FALSE(plan_memory(spec, {.memory_bytes = kGiB, .weight_bytes = kGiB}).fits);
+}
+
 TEST(Plan, AContextThatWasAskedForIsKeptOrRefusedWhole) {
   EXPECT_EQ(plan_for(32 * kGiB, 1000).context_tokens, 1000);
   const auto refused = plan_for(24 * kGiB, 262'144);

@@ -123,6 +123,9 @@ TEST_F(SessionTest, BadRequestsAreRefusedByName) {
   auto stops = good;
   stops.stop.assign(17, "x");
   EXPECT_THAT(message(stops), HasSubstr("17"));
+  auto endless = good;
+  endless.stop = {std::string(1025, 'x')};
+  EXPECT_THAT(message(endless), HasSubstr("1025"));
 }
 
 TEST_F(SessionTest, ADrawDependsOnTheSeedAlone) {

@@ -89,8 +89,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, const Kernels& kernels, in
   info_ = {.name = "cpu",
            .description = describe(kernels, pool_.size(), options.activations),
            .layout = WeightLayout::kInterleaved16,
-           .kv_element_bytes = 2,
-           .unified = true};
+           .kv_element_bytes = 2};
 }
 
 Result<void> CpuBackend::prepare(const ModelSpec& spec, int max_rows) {

@@ -4,6 +4,8 @@
 
 #include <system_error>
 
+#include "base/cores.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -13,10 +13,6 @@
 
 namespace lily::cpu {
 
-// Physical cores that this process may use: its affinity mask, hyper-threads of a core counted
-// once, and no more than its control group's quota (rounded up). At least 1.
-int usable_cores();
-
 class ThreadPool {
  public:
   explicit ThreadPool(

@@ -25,8 +25,7 @@ ReferenceBackend::ReferenceBackend()
     : info_{.name = "reference",
             .description = "plain loops, 1 thread, f32 activations",
             .layout = WeightLayout::kRowMajor,
-            .kv_element_bytes = sizeof(float),
-            .unified = true} {}
+            .kv_element_bytes = sizeof(float)} {}
 
 Result<void> ReferenceBackend::prepare(const ModelSpec&, int max_rows) {
   if (max_rows >= 1 && max_rows <= kMaxPassRows) return {};

@@ -1,4 +1,6 @@
 // usable_cores(): what the affinity mask, the topology and the control group leave of the machine.
+#include "base/cores.h"
+
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -6,15 +8,13 @@
 #include <thread>
 #include <utility>
 
-#include "backend/cpu/thread_pool.h"
-
 #if defined(__linux__)
 #include <sched.h>
 #elif defined(__APPLE__)
 #include <sys/sysctl.h>
 #endif
 
-namespace lily::cpu {
+namespace lily {
 namespace {
 
 int at_least_one(int n) {
@@ -75,4 +75,4 @@ int usable_cores() {
 #endif
 }
 
-}  // namespace lily::cpu
+}  // namespace lily

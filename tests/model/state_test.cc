@@ -1,0 +1,106 @@
+// States and pages on the pocket checkpoint: what is exported and imported again, copied or cut back continues with the same bits.
+#include "model/state.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "model/forward.h"
+
+namespace lily {
+namespace {
+
+constexpr int kLive = 0, kOther = 1;
+
+class StateTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    backend_ = *open_backend("cpu", {});
+    const auto loaded = load_weights(Path(LILY_SOURCE_DIR) / "models/pocket",
+                                     {.layout = backend_->info().layout, .pack = false, .cache_folder = {}, .progress = {}});
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    const StateLimits limits{.n_sequences = 2, .max_positions = 256, .n_pages = 6, .n_slots = 2};
+    auto model = create_model(*backend_, *loaded, {.state = limits, .max_rows = 128, .vocab_used = 4096});
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    model_ = std::make_unique<Model>(*std::move(model));
+  }
+
+  // Feeds n tokens (a fixed series of position) and returns the log-probability of token 300 after the last.
+  float feed(int sequence, int slot, int position, int n) {
+    EXPECT_TRUE(model_->state.reserve(*backend_, sequence, position + n).has_value());
+    PassControl& control = model_->buffers.control();
+    control.n_rows = n;
+    control.n_segments = 1;
+    control.segments[0] = {.first_row = 0, .n_rows = n, .position = position, .sequence = sequence,
+                           .state_in = position == 0 ? -1 : slot, .state_out = slot, .snapshots = -1, .reserved = 0};
+    for (int i = 0; i < n; ++i) control.tokens[i] = 260 + (position + i) * 37 % 2000;
+    control.n_head_rows = 1;
+    control.head_rows[0] = n - 1;
+    model_->buffers.targets()[0] = 300;
+    EXPECT_TRUE(backend_->wait(forward(*backend_, *model_, {.kind = HeadUse::Kind::kScore})).has_value());
+    return model_->buffers.score().target_log_prob[0];
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+};
+
+TEST_F(StateTest, WhatIsExportedAndImportedContinuesWithTheSameBits) {
+  feed(0, kLive, 0, 100);
+  std::vector<std::byte> slot(state_sizes(model_->weights.spec, backend_->info().kv_element_bytes).slot_bytes);
+  std::vector<std::byte> kv(model_->state.kv_export_bytes(100));
+  ASSERT_TRUE(model_->state.export_slot(*backend_, kLive, slot).has_value());
+  ASSERT_TRUE(model_->state.export_kv(*backend_, 0, 100, kv).has_value());
+  const float expected = feed(0, kLive, 100, 5);
+  // Another sequence with other pages, and a slot that held nothing.
+  ASSERT_TRUE(model_->state.reserve(*backend_, 1, 100).has_value());
+  model_->state.import_slot(*backend_, kOther, slot);
+  model_->state.import_kv(*backend_, 1, 100, kv);
+  EXPECT_EQ(feed(1, kOther, 100, 5), expected);
+}
+
+TEST_F(StateTest, ACopiedSlotWithPagesCutBackContinuesWithTheSameBits) {
+  feed(0, kLive, 0, 70);
+  model_->state.copy_slot(*backend_, kLive, kOther);
+  const float expected = feed(0, kLive, 70, 30);
+  model_->state.truncate(0, 70);
+  EXPECT_EQ(feed(0, kOther, 70, 30), expected);
+}
+
+TEST_F(StateTest, PagesAreSharedAndRunOutWithAMessage) {
+  ASSERT_TRUE(model_->state.reserve(*backend_, 0, 256).has_value());
+  ASSERT_TRUE(model_->state.reserve(*backend_, 1, 128).has_value());
+  const auto refused = model_->state.reserve(*backend_, 1, 129);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kNoMemory);
+  model_->state.truncate(0, 64);
+  EXPECT_TRUE(model_->state.reserve(*backend_, 1, 129).has_value());
+}
+
+// The passes of two sequences, alone and in one pass: rows do not see each other.
+TEST_F(StateTest, TwoSequencesInOnePassEqualEachAlone) {
+  const float first = feed(0, kLive, 0, 40);
+  const float second = feed(1, kOther, 0, 9);
+  model_->state.truncate(0, 0);
+  model_->state.truncate(1, 0);
+  ASSERT_TRUE(model_->state.reserve(*backend_, 0, 40).has_value());
+  ASSERT_TRUE(model_->state.reserve(*backend_, 1, 9).has_value());
+  PassControl& control = model_->buffers.control();
+  control.n_rows = 49;
+  control.n_segments = 2;
+  control.segments[0] = {.first_row = 0, .n_rows = 40, .position = 0, .sequence = 0, .state_in = -1, .state_out = kLive,
+                         .snapshots = -1, .reserved = 0};
+  control.segments[1] = {.first_row = 40, .n_rows = 9, .position = 0, .sequence = 1, .state_in = -1, .state_out = kOther,
+                         .snapshots = -1, .reserved = 0};
+  for (int i = 0; i < 49; ++i) control.tokens[i] = 260 + (i < 40 ? i : i - 40) * 37 % 2000;
+  control.n_head_rows = 2;
+  control.head_rows[0] = 39;
+  control.head_rows[1] = 48;
+  model_->buffers.targets()[0] = model_->buffers.targets()[1] = 300;
+  ASSERT_TRUE(backend_->wait(forward(*backend_, *model_, {.kind = HeadUse::Kind::kScore})).has_value());
+  EXPECT_EQ(model_->buffers.score().target_log_prob[0], first);
+  EXPECT_EQ(model_->buffers.score().target_log_prob[1], second);
+}
+
+}  // namespace
+}  // namespace lily
