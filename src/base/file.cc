@@ -34,9 +34,9 @@ struct OpenFile {
   std::size_t size;
 };
 
-// The descriptor of a regular file and its size. The caller closes it.
+// The descriptor of a regular file and its size. The caller closes it. Opening does not wait for the other end of a pipe.
 Result<OpenFile> open_regular(const Path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return system_error("opening " + path.string(), errno);
   struct stat info {};
   const bool known = ::fstat(fd, &info) == 0;
@@ -148,11 +148,16 @@ Result<AtomicFile> AtomicFile::create(const Path& path, bool keep_partial) {
   AtomicFile file;
   file.path_ = path;
   file.partial_ = path.string() + ".part";
-  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | (keep_partial ? 0 : O_TRUNC);
+  // A link in its place would have us write somewhere else.
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (keep_partial ? 0 : O_TRUNC);
   file.fd_ = ::open(file.partial_.c_str(), flags, 0644);
   if (file.fd_ < 0) return system_error("creating " + file.partial_.string(), errno);
   struct stat info {};
-  if (::fstat(file.fd_, &info) == 0) file.size_ = static_cast<std::uint64_t>(info.st_size);
+  if (::fstat(file.fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    file.keep();
+    return Error{ErrorCode::kInvalidArgument, file.partial_.string() + ": not a regular file"};
+  }
+  file.size_ = static_cast<std::uint64_t>(info.st_size);
   return file;
 }
 

@@ -56,12 +56,17 @@ class Chat {
         sampling_(sampling),
         interrupt_(interrupt),
         save_to_(flags.save) {
-    conversation_.options.enable_thinking = !flags.answer.no_thinking;
-    set_system(flags.answer.system);
+    apply_flags();
+  }
+
+  // What the command line says goes before what a saved conversation says.
+  void apply_flags() {
+    if (flags_.answer.no_thinking) conversation_.options.enable_thinking = false;
+    if (!flags_.answer.system.empty()) set_system(flags_.answer.system);
   }
 
   Result<void> resume(const Path& path);
-  Result<void> loop();
+  int loop();  // The exit status.
 
  private:
   enum class Next { kGoOn, kQuit };
@@ -239,12 +244,13 @@ Result<void> Chat::ask() {
   return save_to_.empty() ? Result<void>() : save_conversation(save_to_, conversation_);
 }
 
-Result<void> Chat::loop() {
+int Chat::loop() {
   LineReader reader(interrupt_.flag());
+  int status = 0;
   for (;;) {
     interrupt_.reset();
     const InputLine line = read_message_lines(reader, "> ", ". ");
-    if (line.event == LineEvent::kEnd || output_closed()) return {};
+    if (line.event == LineEvent::kEnd || output_closed()) break;
     if (line.event == LineEvent::kInterrupted) print_note("\n/quit or Ctrl-D ends\n");
     if (line.text.find_first_not_of(" \t\r\n") == std::string::npos) continue;
     Result<Next> next = Next::kGoOn;
@@ -254,9 +260,15 @@ Result<void> Chat::loop() {
       conversation_.messages.push_back(text_message(Role::kUser, line.text));
       if (const auto asked = ask(); !asked) next = asked.error();
     }
-    if (!next) print_note("lily chat: " + next.error().message + "\n");
-    if (next && *next == Next::kQuit) return {};
+    if (!next) {
+      print_note("lily chat: " + next.error().message + "\n");
+      // A person reads the message and goes on; a script's exit status is all it has.
+      if (!stdin_is_terminal() && status == 0) status = exit_status(next.error().code);
+      continue;
+    }
+    if (*next == Next::kQuit) break;
   }
+  return status;
 }
 
 }  // namespace
@@ -276,10 +288,10 @@ Result<int> execute(const ChatFlags& flags) {
   if (settled.save.empty()) settled.save = flags.resume;
   Chat chat(settled, *engine, sampling, interrupt);
   if (!flags.resume.empty()) LILY_RETURN_IF_ERROR(chat.resume(flags.resume));
+  chat.apply_flags();
   tell_seed(sampling, flags.answer.quiet);
   if (stdin_is_terminal() && !flags.answer.quiet) print_note("/help lists what can be typed\n");
-  LILY_RETURN_IF_ERROR(chat.loop());
-  return 0;
+  return chat.loop();
 }
 
 }  // namespace lily::cli

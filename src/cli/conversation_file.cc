@@ -2,6 +2,7 @@
 #include "cli/conversation_file.h"
 
 #include "text/chat_parse.h"
+#include "text/unicode.h"
 
 namespace lily::cli {
 namespace {
@@ -49,10 +50,10 @@ Json conversation_json(const Conversation& conversation) {
 
 }  // namespace
 
-Message text_message(Role role, std::string text) {
+Message text_message(Role role, const std::string& text) {
   Message message;
   message.role = role;
-  message.content.push_back({ContentPart::Kind::kText, std::move(text)});
+  message.content.push_back({ContentPart::Kind::kText, repair_utf8(text)});
   return message;
 }
 

@@ -13,7 +13,7 @@ Result<void> save_conversation(const Path& path, const Conversation& conversatio
 Result<Conversation> load_conversation(const Path& path);
 
 // A message of one text.
-Message text_message(Role role, std::string text);
+Message text_message(Role role, const std::string& text);
 
 // The texts of a message, joined.
 std::string text_of(const Message& message);

@@ -17,8 +17,14 @@ std::string not_negative(const std::string& text) {
   return text.starts_with('-') ? "Value " + text + " is below 0" : std::string();
 }
 
+// An empty name is a variable that was never set, not a wish for the default.
+std::string not_empty(const std::string& text) {
+  return text.empty() ? "must not be empty" : std::string();
+}
+
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
   app.add_option("--model", flags.model, "Checkpoint folder; without it the pocket checkpoint")
+      ->check(not_empty)
       ->group("Model");
   app.add_option("--backend", flags.backend, "What computes: cpu, or reference (slow and plain)")
       ->capture_default_str()
@@ -120,7 +126,8 @@ void describe_answers(CLI::App& run, CLI::App& chat, AllFlags& flags) {
   auto* prompt =
       run.add_option("-p,--prompt", flags.run.prompt, "The question; - reads standard input");
   auto* file =
-      run.add_option("--prompt-file", flags.run.prompt_file, "Read the question from a file");
+      run.add_option("--prompt-file", flags.run.prompt_file, "Read the question from a file")
+          ->check(not_empty);
   prompt->excludes(file);
   run.add_flag("--raw", flags.run.raw, "No chat template: continue the text");
   run.add_flag("--json", flags.run.json, "One JSON object instead of the text");
@@ -130,9 +137,11 @@ void describe_answers(CLI::App& run, CLI::App& chat, AllFlags& flags) {
   run.footer(
       "The answer goes to standard output; thinking, speed and warnings go to standard error.");
   add_answer_options(chat, flags.chat.answer);
-  chat.add_option("--save", flags.chat.save, "Write the conversation here after every answer");
+  chat.add_option("--save", flags.chat.save, "Write the conversation here after every answer")
+      ->check(not_empty);
   chat.add_option("--resume", flags.chat.resume,
-                  "Go on with a saved conversation, and keep it saved there");
+                  "Go on with a saved conversation, and keep it saved there")
+      ->check(not_empty);
   chat.footer("/help lists what can be typed; Ctrl-C stops an answer, Ctrl-D ends.");
 }
 
@@ -157,15 +166,15 @@ void describe_machine(CLI::App& info, CLI::App& doctor, AllFlags& flags) {
 
 void describe_text(CLI::App& tokenize, CLI::App& detokenize, CLI::App& render, AllFlags& flags) {
   constexpr auto kTokenizer = "tokenizer.json; without it the pocket checkpoint's";
-  tokenize.add_option("--tokenizer", flags.tokenize.tokenizer, kTokenizer);
+  tokenize.add_option("--tokenizer", flags.tokenize.tokenizer, kTokenizer)->check(not_empty);
   tokenize.add_flag("--json", flags.tokenize.json, R"(Print {"ids": [...]})");
   tokenize.add_flag("--plain", flags.tokenize.plain,
                     "Spellings such as <|im_end|> are ordinary text");
-  detokenize.add_option("--tokenizer", flags.detokenize.tokenizer, kTokenizer);
+  detokenize.add_option("--tokenizer", flags.detokenize.tokenizer, kTokenizer)->check(not_empty);
   detokenize.add_flag("--json", flags.detokenize.json,
                       R"(Print {"text": ..., "visible": ...}: visible leaves special tokens out)");
   detokenize.footer(R"(Reads {"ids": [...]} or ids with white space between.)");
-  render.add_option("--tokenizer", flags.render.tokenizer, kTokenizer);
+  render.add_option("--tokenizer", flags.render.tokenizer, kTokenizer)->check(not_empty);
   render.add_flag("--ids", flags.render.ids, "Print the token ids as JSON");
   render.footer(R"(Reads {"messages": [...], "tools": [...], "options": {...}}.)");
 }
@@ -177,7 +186,7 @@ void describe_figures(CLI::App& eval, CLI::App& synth, AllFlags& flags) {
   eval.add_flag("--json", flags.eval.json, "One JSON object");
   eval.add_flag("-q,--quiet", flags.eval.quiet, "No progress");
   synth.add_option("--spec", flags.synth.spec, "35b or pocket")->required();
-  synth.add_option("--out", flags.synth.out, "Folder to write")->required();
+  synth.add_option("--out", flags.synth.out, "Folder to write")->required()->check(not_empty);
   synth.add_option("--layers", flags.synth.n_layers, "Only the first N layers; 0 is all")
       ->check(CLI::Range(0, 1024));
   synth.add_option("--tokenizer-folder", flags.synth.tokenizer_folder,

@@ -8,6 +8,7 @@
 #include "cli/json_text.h"
 #include "cli/model_source.h"
 #include "cli/terminal.h"
+#include "text/chat_json.h"
 
 namespace lily::cli {
 namespace {
@@ -28,7 +29,12 @@ Error bad_ids(std::string_view found) {
                   found)};
 }
 
-Result<TokenId> checked_id(std::int64_t id, const Tokenizer& tokenizer) {
+Result<TokenId> read_id(std::string_view word, const Tokenizer& tokenizer) {
+  std::int64_t id = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+  if (error != std::errc() || end != word.data() + word.size()) {
+    return bad_ids(fmt::format("'{}'", word.substr(0, 40)));
+  }
   if (id < 0 || id >= tokenizer.n_ids()) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("ids: {}, expected 0 .. {}", id, tokenizer.n_ids() - 1)};
@@ -37,13 +43,13 @@ Result<TokenId> checked_id(std::int64_t id, const Tokenizer& tokenizer) {
 }
 
 Result<std::vector<TokenId>> ids_of_json(const std::string& text, const Tokenizer& tokenizer) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  const auto list = json.is_object() && json.contains("ids") ? json["ids"] : nlohmann::json();
-  if (!list.is_array()) return bad_ids(json.is_discarded() ? "not JSON" : "no list under \"ids\"");
+  LILY_TRY(const Json json, parse_json(text));
+  const Json* list = json.find("ids");
+  if (!list || !list->is(JsonKind::kArray)) return bad_ids("no list under \"ids\"");
   std::vector<TokenId> ids;
-  for (const auto& item : list) {
-    if (!item.is_number_integer()) return bad_ids("an item is no whole number");
-    LILY_TRY(const TokenId id, checked_id(item.get<std::int64_t>(), tokenizer));
+  for (const Json& item : list->items) {
+    if (!item.is(JsonKind::kInteger)) return bad_ids("an item is no whole number");
+    LILY_TRY(const TokenId id, read_id(item.text, tokenizer));
     ids.push_back(id);
   }
   return ids;
@@ -55,12 +61,7 @@ Result<std::vector<TokenId>> ids_of_words(std::string_view text, const Tokenizer
   for (auto at = text.find_first_not_of(kSpace); at != std::string_view::npos;
        at = text.find_first_not_of(kSpace, at)) {
     const auto word = text.substr(at, text.find_first_of(kSpace, at) - at);
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size()) {
-      return bad_ids(fmt::format("'{}'", word.substr(0, 40)));
-    }
-    LILY_TRY(const TokenId id, checked_id(value, tokenizer));
+    LILY_TRY(const TokenId id, read_id(word, tokenizer));
     ids.push_back(id);
     at += word.size();
   }

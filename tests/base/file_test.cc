@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -103,6 +104,19 @@ TEST_F(FileTest, AFullDiskIsNoSpace) {
   ASSERT_FALSE(written.has_value());
   EXPECT_EQ(written.error().code, ErrorCode::kNoSpace);
   EXPECT_THAT(written.error().message, HasSubstr("a.part"));
+}
+
+TEST_F(FileTest, APipeIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(read_file(folder_ / "pipe", 100).error().message, HasSubstr("not a regular file"));
+  EXPECT_THAT(MappedFile::open(folder_ / "pipe").error().message, HasSubstr("not a regular file"));
+}
+
+TEST_F(FileTest, ALinkInPlaceOfThePartialFileIsNotFollowed) {
+  const auto victim = write("victim", "precious");
+  std::filesystem::create_symlink(victim, folder_ / "a.part");
+  EXPECT_FALSE(AtomicFile::create(folder_ / "a").has_value());
+  EXPECT_EQ(read_file(victim, 100).value(), "precious");
 }
 
 TEST_F(FileTest, AFolderThatIsNotThereIsNamed) {

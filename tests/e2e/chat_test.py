@@ -82,15 +82,28 @@ class Piped(Case):
     def test_faults_are_said_and_the_conversation_goes_on(self):
         damaged = scratch / "damaged.json"
         damaged.write_text('{"messages": [{"role": "us')
-        got = self.succeeds("chat", *PLAIN, stdin=lines("/fly", "/load", "/load /nowhere/x", f"/load {damaged}", "/think maybe", "/retry", "What is 17 + 25?"))
-        self.assertEqual(got.out, "17 + 25 = 42\n")
+        got = lily("chat", *PLAIN, stdin=lines("/fly", "/load", "/load /nowhere/x", f"/load {damaged}", "/think maybe", "/retry", "What is 17 + 25?"))
+        # The first fault's status: all that a script sees.
+        self.assertEqual((got.status, got.out), (2, "17 + 25 = 42\n"))
         for words in ("/fly: no such command", "the name of a file is missing", "/nowhere/x", "no saved conversation", "'maybe'", "no answer yet"):
             self.assertIn(words, got.err)
 
     def test_a_question_over_the_context_is_refused_and_forgotten(self):
-        got = self.succeeds("chat", *PLAIN, "--context", "128", stdin=lines("a b c d e f g h " * 40, "What is 17 + 25?"))
-        self.assertEqual(got.out, "17 + 25 = 42\n")
+        got = lily("chat", *PLAIN, "--context", "128", stdin=lines("a b c d e f g h " * 40, "What is 17 + 25?"))
+        self.assertEqual((got.status, got.out), (6, "17 + 25 = 42\n"))
         self.assertIn("the context holds 128", got.err)
+
+    def test_text_that_is_not_utf8_is_saved_so_that_it_loads_again(self):
+        saved = scratch / "bytes.json"
+        self.succeeds("chat", *PLAIN, "--save", saved, stdin=b"\xff\xfe hello\n")
+        self.assertIn("\ufffd", json.loads(saved.read_text())["messages"][0]["content"])
+        self.succeeds("chat", *PLAIN, "--resume", saved, stdin="")
+
+    def test_the_command_line_goes_before_what_was_saved(self):
+        saved = scratch / "flags.json"
+        self.succeeds("chat", *PLAIN, "--save", saved, "--system", "Old.", stdin=lines("Hi"))
+        self.succeeds("chat", *PLAIN, "--resume", saved, "--system", "New.", stdin=lines("What is 17 + 25?"))
+        self.assertEqual([m["content"] for m in json.loads(saved.read_text())["messages"] if m["role"] == "system"], ["New."])
 
     def test_a_damaged_file_to_resume_is_refused(self):
         damaged = scratch / "resume.json"

@@ -50,7 +50,7 @@ WORDS = [
     ("context over the declared one", ("run", *HI, "--context", "100000"), "", 2, "8192"),
     ("ids that are no numbers", ("detokenize",), "12 x", 2, "'x'"),
     ("ids out of range", ("detokenize",), "5000", 2, "5000"),
-    ("ids in broken JSON", ("detokenize",), '{"ids": [1,', 2, "not JSON"),
+    ("ids in broken JSON", ("detokenize",), '{"ids": [1,', 2, "not valid JSON at byte 12"),
     ("ids of the wrong kind", ("detokenize",), '{"ids": [1.5]}', 2, "no whole number"),
     ("missing tokenizer", ("tokenize", "--tokenizer", "/nowhere/t"), "x", 3, "/nowhere/t"),
     ("no conversation", ("render",), "", 2, "render"),

@@ -28,6 +28,14 @@ class Tokens(Case):
         self.assertEqual("".join(json.loads(line.split("\t")[1]) for line in listed.splitlines()), "What is 2 + 3?")
         self.assertEqual(self.succeeds("detokenize", stdin=" ".join(ids)).out, "What is 2 + 3?")
 
+    def test_deep_nesting_in_place_of_ids_is_refused(self):
+        got = lily("detokenize", stdin='{"ids":' + "[" * 400_000 + "]" * 400_000 + "}")
+        self.assertEqual((got.status, got.out), (6, ""), got.err[:200])
+
+    def test_an_empty_name_is_no_wish_for_the_default(self):
+        self.assertEqual(lily("tokenize", "--tokenizer", "", stdin="x").status, 2)
+        self.assertEqual(lily("run", "--model", "", "-p", "x").status, 2)
+
 
 class Rendering(Case):
     def test_recorded_conversations_render_to_the_byte(self):
