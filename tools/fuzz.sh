@@ -31,10 +31,10 @@ cov=$(command -v llvm-cov-14 || command -v llvm-cov || true)
 if [ -n "$profdata" ] && [ -n "$cov" ]; then
   "$profdata" merge -o "$build/profile" "$build"/profiles/*.profraw
   objects=()
-  for source in tests/fuzz/*_fuzz.cc; do objects+=(-object "$build/$(basename "$source" .cc)"); done
+  for source in tests/fuzz/*_fuzz.cc; do objects+=(${objects:+-object} "$build/$(basename "$source" .cc)"); done
   echo "== lines reached, per file"
   "$cov" report "${objects[@]}" -instr-profile="$build/profile" -show-region-summary=false -show-branch-summary=false \
-    src/text src/weights src/engine 2>/dev/null
+    src/text src/weights
 else
   echo "llvm-profdata and llvm-cov are not here: no coverage report"
 fi

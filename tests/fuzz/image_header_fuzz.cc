@@ -36,5 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& t : header->tensors) {
     LILY_CHECK(t.offset % lily::kSectionAlign == 0 && t.offset + t.bytes <= header->data_bytes && t.bytes > 0);
   }
+  const auto written = lily::image_header_bytes(*header);
+  if (written.size() != header->data_start) return 0;  // More padding than Lily itself writes.
+  const auto again = lily::parse_image_header(written, {file_bytes, "fuzz.lilyimage", true});
+  LILY_CHECK(again.has_value() && lily::image_difference(*again, *header).empty());
   return 0;
 }

@@ -1,4 +1,4 @@
-// Any bytes as tokenizer.json: refused, or a tokenizer whose laws hold on a little text.
+// Any bytes as tokenizer.json and, behind the first zero byte, tokenizer_config.json: refused, or a tokenizer whose laws hold on a little text.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -38,7 +38,10 @@ void exercise(const lily::Tokenizer& tokenizer) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   lily::set_log_level(lily::LogLevel::kError);
-  const auto tokenizer = lily::Tokenizer::parse({reinterpret_cast<const char*>(data), size});
+  const std::string_view both(reinterpret_cast<const char*>(data), size);
+  const auto border = both.find('\0');
+  const auto config = border == std::string_view::npos ? std::string_view() : both.substr(border + 1);
+  const auto tokenizer = lily::Tokenizer::parse(both.substr(0, border), config);
   if (tokenizer) exercise(*tokenizer);
   return 0;
 }
