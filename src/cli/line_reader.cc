@@ -91,6 +91,9 @@ struct LineReader::Editor {
   InputLine read(const char* prompt) const {
     // The client data is only read, by current_prompt.
     el_set(line, EL_CLIENTDATA, const_cast<char*>(prompt));
+    // Before the prompt is shown: what is typed at once after it must not meet the terminal's own
+    // line discipline, which turns Ctrl-D into a zero byte of the line.
+    el_set(line, EL_PREP_TERM, 1);
     int n = 0;
     const char* text = el_gets(line, &n);
     if (text == nullptr || n <= 0) return {};

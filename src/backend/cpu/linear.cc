@@ -9,10 +9,11 @@
 namespace lily::cpu {
 namespace {
 
-constexpr std::int64_t kPackRows =
-    8;  // Rows that a thread packs at a time; one chunk is not worth a hand-over.
+// Rows that a thread packs at a time; so few are not worth a hand-over.
+constexpr std::int64_t kPackRows = 8;
 constexpr std::int64_t kMostChunkBlocks = 4;
-constexpr std::int64_t kChunksPerThread = 8;
+// Measured on two threads, experts_down of 1 / 512 rows: 0.24 / 36 ms with 4, 0.26 / 39 with 8.
+constexpr std::int64_t kChunksPerThread = 4;
 
 std::int64_t blocks_of(const QuantMatrix& weight) {
   return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(weight.rows), kBlockRows)) /
