@@ -101,6 +101,9 @@ class Backend {
   virtual void copy(const CopyArgs&) = 0;
   virtual Ticket submit() = 0;
   virtual Result<void> wait(Ticket ticket) = 0;
+
+  // Times so far that steps had to wait for each other: hand-overs to all threads on a CPU. 0: not counted.
+  virtual std::uint64_t barriers() const { return 0; }
 };
 
 // "cpu" or "reference"; kNotFound names what there is.

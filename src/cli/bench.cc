@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/machine.h"
 #include "cli/model_source.h"
 #include "engine/limits.h"
 #include "engine/work.h"
@@ -41,6 +42,7 @@ std::vector<TokenId> random_tokens(int n, int vocab_used) {
 struct Measured {
   int prompt_tokens = 0, tokens = 0;
   Spread rate;
+  double barriers = 0;  // Per decoded token.
 };
 
 class Bench {
@@ -49,16 +51,18 @@ class Bench {
       : engine_(engine), flags_(flags), interrupt_(interrupt) {}
 
   Result<Measured> prefill(int n_tokens) { return measure(n_tokens, 1); }
-  Result<Measured> decode() { return measure(flags_.depth_tokens, flags_.decode_tokens + 1); }
+  Result<Measured> decode(int depth) { return measure(depth, flags_.decode_tokens + 1); }
 
  private:
   Result<Measured> measure(int prompt_tokens, int tokens) {
     std::vector<double> rates;
+    double barriers = 0;
     for (int run = 0; run < flags_.repeat; ++run) {
       LILY_TRY(const auto result, generate(prompt_tokens, tokens));
       rates.push_back(tokens == 1 ? prefill_rate(result) : decode_rate(result));
+      barriers = static_cast<double>(result.decode_barriers) / std::max(1, tokens - 1);
     }
-    return Measured{prompt_tokens, tokens, spread_of(std::move(rates))};
+    return Measured{prompt_tokens, tokens, spread_of(std::move(rates)), barriers};
   }
 
   // Greedy, from an empty state, and never ended by the model.
@@ -130,7 +134,8 @@ ordered_json decode_json(const Measured& m, const TokenWork& work, const Machine
           {"state_bytes_per_token", work.state_bytes},
           {"kv_bytes_per_token", work.kv_bytes},
           {"bytes_per_second", achieved},
-          {"share_of_read_rate", achieved / limits.read_all}};
+          {"share_of_read_rate", achieved / limits.read_all},
+          {"barriers_per_token", m.barriers}};
 }
 
 std::string rate_line(const ordered_json& rate) {
@@ -147,13 +152,18 @@ std::string as_table(const ordered_json& out, const MachineLimits& limits) {
                     row["multiply_adds_per_second"].get<double>() / 1e9,
                     100.0 * row["share_of_integer_rate"].get<double>());
   }
-  if (const auto& row = out["decode"]; !row.is_null()) {
-    text += fmt::format("decode at {:4}  {}, {} a token, {:.2f} GB/s, {:.0f} % of the read rate\n",
-                        row["depth"].get<int>(), rate_line(row["tokens_per_second"]),
-                        human_bytes(row["bytes_per_token"].get<double>()),
-                        row["bytes_per_second"].get<double>() / 1e9,
-                        100.0 * row["share_of_read_rate"].get<double>());
+  for (const auto& row : out["decode"]) {
+    text += fmt::format(
+        "decode at {:6}  {}, {} and {:.0f} barriers a token, {:.2f} GB/s, {:.0f} % of the read "
+        "rate\n",
+        row["depth"].get<int>(), rate_line(row["tokens_per_second"]),
+        human_bytes(row["bytes_per_token"].get<double>()), row["barriers_per_token"].get<double>(),
+        row["bytes_per_second"].get<double>() / 1e9,
+        100.0 * row["share_of_read_rate"].get<double>());
   }
+  text += fmt::format("memory      {} resident, {} of it not the mapped image\n",
+                      human_bytes(out["memory"]["resident_bytes"].get<double>()),
+                      human_bytes(out["memory"]["anonymous_bytes"].get<double>()));
   return text;
 }
 
@@ -164,15 +174,20 @@ Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags,
   ordered_json out = {{"backend", engine.backend().description},
                       {"limits", limits_json(limits)},
                       {"prefill", ordered_json::array()},
-                      {"decode", nullptr}};
+                      {"decode", ordered_json::array()}};
   for (const int n : flags.prefill) {
     LILY_TRY(const auto measured, bench.prefill(n));
     out["prefill"].push_back(prefill_json(measured, work_per_token(engine.spec(), 0), limits));
   }
-  if (flags.decode_tokens == 0) return out;
-  LILY_TRY(const auto measured, bench.decode());
-  const auto mean_depth = flags.depth_tokens + flags.decode_tokens / 2;
-  out["decode"] = decode_json(measured, work_per_token(engine.spec(), mean_depth), limits);
+  for (const int depth : flags.decode_tokens > 0 ? flags.depths : std::vector<int>{}) {
+    LILY_TRY(const auto measured, bench.decode(depth));
+    const auto mean_depth = depth + flags.decode_tokens / 2;
+    out["decode"].push_back(
+        decode_json(measured, work_per_token(engine.spec(), mean_depth), limits));
+  }
+  const ProcessMemory memory = process_memory();
+  out["memory"] = {{"resident_bytes", memory.resident_bytes},
+                   {"anonymous_bytes", memory.anonymous_bytes}};
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 
@@ -50,6 +51,24 @@ Machine describe_machine() {
   const auto space = std::filesystem::space(there, failed);
   if (!failed) out.disk_free_bytes = space.available;
   return out;
+}
+
+namespace {
+
+// "VmRSS:     123 kB" of /proc/self/status.
+std::uint64_t status_bytes(const std::string& status, std::string_view field) {
+  const auto at = status.find(field);
+  return at == std::string::npos
+             ? 0
+             : std::strtoull(status.c_str() + at + field.size(), nullptr, 10) * 1024;
+}
+
+}  // namespace
+
+ProcessMemory process_memory() {
+  const auto status = read_file("/proc/self/status", kMaxCpuInfoBytes);
+  if (!status) return {};
+  return {status_bytes(*status, "VmRSS:"), status_bytes(*status, "RssAnon:")};
 }
 
 }  // namespace lily::cli

@@ -20,4 +20,12 @@ struct Machine {
 
 Machine describe_machine();
 
+// What this process holds now, as the system counts it; 0 where the system does not say.
+struct ProcessMemory {
+  std::uint64_t resident_bytes = 0;   // A mapped image's pages included.
+  std::uint64_t anonymous_bytes = 0;  // No file stands behind them.
+};
+
+ProcessMemory process_memory();
+
 }  // namespace lily::cli

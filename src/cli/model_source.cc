@@ -54,6 +54,7 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const Open
                              .activations = flags.exact ? Activations::kF32 : Activations::kInt8};
   options.chunk_tokens = flags.chunk_tokens;
   options.context_tokens = flags.context_tokens;
+  options.beyond_declared = flags.beyond_declared;
   options.n_checkpoints = wishes.n_checkpoints;
   options.pack = !flags.no_pack;
   options.progress = [&line](const PackProgress& progress) { show_packing(line, progress); };

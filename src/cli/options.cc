@@ -40,6 +40,9 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                  "Positions to make room for; 0 is as many as fit")
       ->check(CLI::Range(0, kMostTokens))
       ->group("Model");
+  app.add_flag("--beyond-declared", flags.beyond_declared,
+               "Let --context go beyond what the model was made for")
+      ->group("Model");
   app.add_option("--isa", flags.isa, "Instruction set instead of the best one: avx2, portable ...")
       ->group("Model");
   app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")
@@ -207,8 +210,9 @@ void describe_bench(CLI::App& bench, AllFlags& flags, ParsedLine& line) {
       ->check(CLI::Range(0, kMostTokens))
       ->capture_default_str();
   bench
-      .add_option("--depth", flags.bench.depth_tokens,
-                  "Positions in the cache when decoding starts")
+      .add_option("--depth", flags.bench.depths,
+                  "Positions in the cache when decoding starts, with commas")
+      ->delimiter(',')
       ->check(CLI::Range(1, kMostTokens))
       ->capture_default_str();
   bench.add_option("--repeat", flags.bench.repeat, "Measurements of each")

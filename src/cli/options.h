@@ -19,7 +19,8 @@ struct EngineFlags {
   int threads = 0;  // 0: all cores that this process may use.
   int chunk_tokens = 512;
   int context_tokens = 0;  // 0: as many as fit.
-  std::string isa;         // Empty: the best there is.
+  bool beyond_declared = false;
+  std::string isa;  // Empty: the best there is.
   bool no_pack = false;
   bool exact = false;  // Activations stay f32.
 };
@@ -110,7 +111,7 @@ struct BenchFlags {
   EngineFlags engine;
   std::vector<int> prefill = {128, 512};
   int decode_tokens = 64;
-  int depth_tokens = 128;  // Positions that lie in the cache when decoding starts.
+  std::vector<int> depths = {128};  // Positions that lie in the cache when decoding starts.
   int repeat = 3;
   bool json = false;
 };

@@ -24,9 +24,9 @@ Result<void> check_options(const EngineOptions& options) {
 // The context that was asked for, or as many positions as the memory holds; a verdict from the config alone, before anything is
 // packed or allocated.
 Result<int> settle_context(const EngineOptions& options, const CheckpointConfig& config, const BackendInfo& backend) {
-  if (options.context_tokens > config.spec.max_context) {
+  if (options.context_tokens > config.spec.max_context && !options.beyond_declared) {
     return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", the model has " +
-                                                  std::to_string(config.spec.max_context) + " positions"};
+                                                  std::to_string(config.spec.max_context) + " positions (--beyond-declared lifts this)"};
   }
   const auto plan = plan_memory(config.spec, {.memory_bytes = machine_memory_bytes(),
                                               .weight_bytes = plan_image(manifest(config), backend.layout, 0).data_bytes,

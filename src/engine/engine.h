@@ -24,6 +24,7 @@ struct EngineOptions {
   BackendOptions backend_options;
   int chunk_tokens = 512;       // Rows of a prefill pass, 1 .. 2,048.
   int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.
+  bool beyond_declared = false; // context_tokens may exceed what the model declares: positions it was never trained on.
   int n_checkpoints = 0;        // Recurrent states kept for reuse besides the live one.
   bool pack = true;             // false: weights are packed in memory and nothing is written.
   std::function<void(const PackProgress&)> progress = {};
@@ -62,6 +63,7 @@ struct GenerateResult {
   TokenId end_token = -1;       // The one that ended it.
   int prompt_tokens = 0, cached_tokens = 0;
   double prefill_seconds = 0, decode_seconds = 0;
+  std::uint64_t decode_barriers = 0;  // Backend::barriers() of the decode passes.
 };
 
 struct ScoreRequest {

@@ -286,6 +286,7 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
   result.prefill_seconds = seconds_since(prefill_start);
   if (!going) generation.finish(FinishReason::kCancelled);
   const auto decode_start = Clock::now();
+  const std::uint64_t barriers_before = engine_.backend->barriers();
   const ChosenToken& chosen = *engine_.model.buffers.chosen();
   while (going) {
     LILY_TRY(going, generation.take(chosen));
@@ -295,6 +296,7 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
     LILY_RETURN_IF_ERROR(step(std::span(&result.tokens.back(), 1), static_cast<int>(timeline_->tokens.size()), true));
   }
   result.decode_seconds = seconds_since(decode_start);
+  result.decode_barriers = engine_.backend->barriers() - barriers_before;
   return result;
 }
 

@@ -118,12 +118,16 @@ class SynthAndBench(Case):
         self.assertEqual(lily("synth", "--spec", "pocket", "--out", folder).status, 2)  # Not empty any more.
 
     def test_bench_states_rates_and_shares(self):
-        got = self.succeeds("bench", "--json", "--prefill", "16,32", "--decode", "8", "--repeat", "2").json()
+        got = self.succeeds("bench", "--json", "--prefill", "16,32", "--decode", "8", "--depth", "8,64", "--threads", "2",
+                            "--repeat", "2").json()
         self.assertEqual([row["tokens"] for row in got["prefill"]], [16, 32])
-        for rate in [row["tokens_per_second"] for row in got["prefill"]] + [got["decode"]["tokens_per_second"]]:
+        self.assertEqual([row["depth"] for row in got["decode"]], [8, 64])
+        for rate in [row["tokens_per_second"] for row in got["prefill"] + got["decode"]]:
             self.assertTrue(0 < rate["min"] <= rate["median"] <= rate["max"])
-        self.assertAlmostEqual(got["decode"]["share_of_read_rate"],
-                               got["decode"]["bytes_per_second"] / got["limits"]["read_bytes_per_second"])
+        for row in got["decode"]:
+            self.assertAlmostEqual(row["share_of_read_rate"], row["bytes_per_second"] / got["limits"]["read_bytes_per_second"])
+            self.assertTrue(1 <= row["barriers_per_token"] <= 9 * 8 + 8)  # The pocket has 8 layers.
+        self.assertGreater(got["memory"]["resident_bytes"], got["memory"]["anonymous_bytes"])
 
     def test_limits_are_measured(self):
         got = self.succeeds("bench", "limits", "--json", "--mebibytes", "64", "--threads", "1").json()

@@ -45,6 +45,7 @@ class CpuBackend final : public Backend {
   void copy(const CopyArgs&) override;
   Ticket submit() override { return ++ticket_; }
   Result<void> wait(Ticket) override { return {}; }
+  std::uint64_t barriers() const override { return pool_.barriers(); }
 
  private:
   // Scratch of the steps that multiply no matrix; Linear keeps its own.
