@@ -5,7 +5,7 @@ FUZZ_RUNS ?= 1000000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ bench fuzz test-full test-tokens test-oracle test-bare format tidy clean
+.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-bare format tidy clean
 
 all: setup lily
 
@@ -46,6 +46,10 @@ fuzz: setup-dev
 # Slow checks that the suite leaves out; README.md says what each needs and takes.
 test-full: lily
 	tools/full_size.sh
+test-long: lily
+	tools/long_context.sh
+compare: lily
+	tools/compare/compare.sh
 test-tokens: setup-test
 	tools/fetch_real_tokenizer.sh build/realtok
 	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target text_test
