@@ -14,7 +14,7 @@ mkdir -p "$folder"
   bookworm "$folder/bootstrap" "$mirror" > /dev/null
 
 clean_up() {
-  for mounted in dev proc; do umount "$folder/root/$mounted" 2> /dev/null || true; done
+  for mounted in dev/pts dev proc; do umount "$folder/root/$mounted" 2> /dev/null || true; done
 }
 trap clean_up EXIT
 
@@ -27,6 +27,7 @@ try() {
   cat /etc/apt/apt.conf.d/* | grep '^Acquire::' > "$folder/root/etc/apt/apt.conf.d/99acquire" || true
   mount --bind /proc "$folder/root/proc"
   mount --bind /dev "$folder/root/dev"
+  mount --bind /dev/pts "$folder/root/dev/pts"
   git clone --quiet . "$folder/root/lily"
   echo "== $1"
   time chroot "$folder/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp CI=true bash -c "cd /lily && $1" < /dev/null
