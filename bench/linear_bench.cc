@@ -1,14 +1,15 @@
 // Products with quantised matrices at the shapes of the 35B, as shares of what the machine can do.
-//   linear_bench [--threads N] [--rounds N] [--exact] [--processor-time] [NAME...]
+//   linear_bench [--isa NAME] [--threads N] [--rounds N] [--exact] [--processor-time] [NAME...]
 // A case runs if its name contains a NAME. --processor-time counts what the threads used instead of
 // what the clock shows: for a machine that others use as well.
 //
 // Peaks are measured in the same rounds as the cases, because the rates of a shared machine move:
-// "int8" is 2 maddubs, add, madd, add from registers; "read" sums a stretch of memory without
-// software prefetch, so that a product may pass it. Weights come from 2 GB in rotation: no cache
-// helps. A line: name, median and least ms, GOP/s and GB/s at the least, median over the rounds of
-// the share of that round's peak.
+// "int8" is engine/limits.h's integer rate, an operation being half a multiply-add; "read" sums a
+// stretch of memory without software prefetch, so that a product may pass it. Weights come from 2
+// GB in rotation: no cache helps. A line: name, median and least ms, GOP/s and GB/s at the least,
+// median over the rounds of the share of that round's peak.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -25,6 +26,7 @@
 
 #include "backend/cpu/linear.h"
 #include "base/random.h"
+#include "engine/limits.h"
 
 namespace lily::cpu {
 namespace {
@@ -43,37 +45,10 @@ Result<Buffer> allocate(std::size_t bytes, std::string_view what) {
   return Buffer(p, bytes, std::shared_ptr<void>(p, std::free));
 }
 
-constexpr int kPeakTurns = 200000, kPeakSums = 6;
-constexpr double kPeakOperations = kPeakTurns * kPeakSums * 128.0;
-
-#if defined(__x86_64__)
-using Bytes = char __attribute__((vector_size(32)));
-using Words = short __attribute__((vector_size(32)));
-using Ints = int __attribute__((vector_size(32)));
-
-// kPeakOperations on one thread. The operands pass through empty assembly, so that nothing leaves
-// the loop.
-__attribute__((target("avx2"))) void int8_loop() {
-  Bytes a = Bytes{} + 3;
-  const Words ones = Words{} + 1;
-  Ints sums[kPeakSums] = {};
-  for (int turn = 0; turn < kPeakTurns; ++turn) {
-#pragma GCC unroll 6
-    for (auto& sum : sums) {
-      asm volatile("" : "+x"(a));
-      const Words p = __builtin_ia32_pmaddubsw256(a, a);
-      asm volatile("" : "+x"(a));
-      const Words q = __builtin_ia32_pmaddubsw256(a, a);
-      sum = sum + static_cast<Ints>(__builtin_ia32_pmaddwd256(p + q, ones));
-    }
-  }
-  for (auto& sum : sums) asm volatile("" : "+x"(sum));
-}
-#else
-void int8_loop() {}
-#endif
+constexpr std::int64_t kPeakSteps = 1'000'000;
 
 struct Options {
+  std::string isa;  // Empty: the best there is
   int threads = 0, rounds = 15;
   bool exact = false, processor_time = false;
   std::vector<std::string> names;
@@ -89,8 +64,9 @@ struct Case {
 
 class Bench {
  public:
-  Bench(const Options& options, const Kernels& kernels)
+  Bench(const Options& options, const Kernels& kernels, IntegerKernel integer)
       : options_(options),
+        integer_(integer),
         pool_(options.threads),
         linear_(kernels, pool_, options.exact ? Activations::kF32 : Activations::kInt8) {}
   Result<void> run();
@@ -111,6 +87,7 @@ class Bench {
   void print();
 
   Options options_;
+  IntegerKernel integer_;
   ThreadPool pool_;
   Linear linear_;
   Buffer arena_, input_, output_, expert_ids_, weights_;
@@ -227,9 +204,15 @@ double Bench::now() const {
 }
 
 double Bench::int8_peak() {
+  std::atomic<std::int64_t> done{0};
+  std::atomic<std::uint64_t> sink{0};
   const double start = now();
-  pool_.run([](int, int) { int8_loop(); });
-  return pool_.size() * kPeakOperations / (now() - start) / 1e9;
+  pool_.run([&](int, int) {
+    std::uint64_t mine = 0;
+    done += integer_(kPeakSteps, mine);
+    sink += mine;
+  });
+  return 2.0 * static_cast<double>(done.load()) / (now() - start) / 1e9;
 }
 
 // GB/s over the next 256 MB of the arena.
@@ -317,7 +300,9 @@ Options read_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--threads" && i + 1 < argc)
+    if (word == "--isa" && i + 1 < argc)
+      options.isa = argv[++i];
+    else if (word == "--threads" && i + 1 < argc)
       options.threads = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
     else if (word == "--rounds" && i + 1 < argc)
       options.rounds = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
@@ -331,19 +316,17 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-const Kernels& kernels() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kernels_avx2();
-#endif
-  return kernels_portable();
+Result<void> run(const Options& options) {
+  LILY_TRY(const Kernels* const kernels, choose_kernels(options.isa));
+  LILY_TRY(const IntegerKernel integer, integer_kernel(options.isa));
+  return Bench(options, *kernels, integer).run();
 }
 
 }  // namespace
 }  // namespace lily::cpu
 
 int main(int argc, char** argv) {
-  lily::cpu::Bench bench(lily::cpu::read_options(argc, argv), lily::cpu::kernels());
-  const auto done = bench.run();
+  const auto done = lily::cpu::run(lily::cpu::read_options(argc, argv));
   if (!done.has_value()) std::fprintf(stderr, "%s\n", done.error().message.c_str());
   return done.has_value() ? 0 : 1;
 }

@@ -195,7 +195,8 @@ Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags,
 
 Result<int> execute(const BenchFlags& flags) {
   LILY_TRY(const auto limits,
-           measure_limits({.threads = flags.engine.threads, .bytes = kReadBytes}));
+           measure_limits(
+               {.threads = flags.engine.threads, .isa = flags.engine.isa, .bytes = kReadBytes}));
   LILY_TRY(const auto engine, open_engine(flags.engine, {}));
   LILY_TRY(const auto out, measure_all(*engine, flags, limits));
   print_out(flags.json ? out.dump(2) + "\n" : as_table(out, limits));
@@ -205,6 +206,7 @@ Result<int> execute(const BenchFlags& flags) {
 Result<int> execute(const LimitsFlags& flags) {
   LILY_TRY(const auto limits,
            measure_limits({.threads = flags.threads,
+                           .isa = flags.isa,
                            .bytes = static_cast<std::size_t>(flags.mebibytes) << 20}));
   print_out(flags.json ? limits_json(limits).dump(2) + "\n" : limits_table(limits));
   return 0;

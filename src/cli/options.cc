@@ -43,7 +43,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   app.add_flag("--beyond-declared", flags.beyond_declared,
                "Let --context go beyond what the model was made for")
       ->group("Model");
-  app.add_option("--isa", flags.isa, "Instruction set instead of the best one: avx2, portable ...")
+  app.add_option("--isa", flags.isa,
+                 "Instruction set instead of the best one: avx512, avx2, portable")
       ->group("Model");
   app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")
       ->group("Model");
@@ -223,6 +224,7 @@ void describe_bench(CLI::App& bench, AllFlags& flags, ParsedLine& line) {
       add_command(bench, "limits", "What the machine can read and compute", flags.limits, line);
   limits.add_option("--threads", flags.limits.threads, "Threads; 0 is one for each core")
       ->check(CLI::Range(0, 1024));
+  limits.add_option("--isa", flags.limits.isa, "Instruction set instead of the best one");
   limits.add_option("--mebibytes", flags.limits.mebibytes, "Memory to read through")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();

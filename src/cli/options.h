@@ -118,6 +118,7 @@ struct BenchFlags {
 
 struct LimitsFlags {
   int threads = 0;
+  std::string isa;  // Empty: the best there is.
   int mebibytes = 1024;
   bool json = false;
 };

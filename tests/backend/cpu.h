@@ -27,14 +27,6 @@ inline ModelSpec largest_spec() {
   return spec;
 }
 
-inline std::vector<std::string> instruction_sets() {
-  std::vector<std::string> names;
-  for (const char* name : {"portable", "avx2"}) {
-    if (cpu::open({.threads = 1, .isa = name}).has_value()) names.emplace_back(name);
-  }
-  return names;
-}
-
 inline Backend& cpu_backend(const std::string& isa = "", int threads = 2) {
   static std::map<std::pair<std::string, int>, std::unique_ptr<Backend>> backends;
   auto& backend = backends[{isa, threads}];
@@ -50,9 +42,11 @@ inline Backend& cpu_backend(const std::string& isa = "", int threads = 2) {
 template <typename Case>
 Outputs run_everywhere(const Case& c) {
   const Outputs first = run(cpu_backend("portable", 1), c);
-  for (const auto& isa : instruction_sets()) {
-    for (const int threads : {1, 2, 3})
-      EXPECT_EQ(run(cpu_backend(isa, threads), c), first) << isa << " " << threads;
+  for (const auto* kernels : cpu::supported_kernels()) {
+    for (const int threads : {1, 2, 3}) {
+      EXPECT_EQ(run(cpu_backend(std::string(kernels->name), threads), c), first)
+          << kernels->name << " " << threads;
+    }
   }
   return first;
 }

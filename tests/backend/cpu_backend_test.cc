@@ -1,4 +1,5 @@
 // Opening the CPU backend, its memory and its copies.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -19,6 +20,23 @@ TEST(CpuBackend, NamesTheInstructionSetThatIsUnknown) {
   EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(opened.error().message.find("'mmx'"), std::string::npos);
   EXPECT_NE(opened.error().message.find("portable"), std::string::npos);
+}
+
+// The other tests take whatever instruction sets the processor has; here those that it lacks are
+// named.
+class CpuInstructionSets : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Names, CpuInstructionSets,
+                         ::testing::Values("avx512", "avx2", "portable"));
+
+TEST_P(CpuInstructionSets, AreUsedWhereTheyAreNamed) {
+  const auto opened = open({.threads = 1, .isa = GetParam()});
+  if (!opened.has_value()) GTEST_SKIP() << "not tested: " << opened.error().message;
+  const auto all = supported_kernels();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [](const Kernels* k) { return k->name == GetParam(); });
+  ASSERT_NE(found, all.end());
+  EXPECT_EQ((*opened)->info().description,
+            std::string((*found)->title) + ", 1 thread, int8 activations");
 }
 
 TEST(CpuBackend, RefusesSillyNumbers) {

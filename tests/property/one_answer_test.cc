@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 #include <unistd.h>
 
+#include "backend/cpu/kernels.h"
 #include "tests/engine/pocket.h"
 
 namespace lily {
@@ -88,10 +89,12 @@ TEST_F(OneAnswer, DoesNotDependOnPacking) {
 }
 
 TEST_F(OneAnswer, DoesNotDependOnTheInstructionSet) {
-  auto options = pocket_options();
-  options.backend_options.isa = "portable";
-  const auto engine = open_or_fail(options);
-  EXPECT_EQ(answer(*engine, ask(*engine, long_question())), expected());
+  for (const auto* kernels : cpu::supported_kernels()) {
+    auto options = pocket_options();
+    options.backend_options.isa = kernels->name;
+    const auto engine = open_or_fail(options);
+    EXPECT_EQ(answer(*engine, ask(*engine, long_question())), expected()) << kernels->name;
+  }
 }
 
 RC_GTEST_PROP(OneAnswerProperty, AnyPromptInAnyChunksGivesTheSameScores, ()) {

@@ -1,10 +1,10 @@
-// Memory, scratch and the choice of an instruction set. The steps lie in files of their names.
+// Memory and scratch. The steps lie in files of their names, the choice of an instruction set in
+// kernels.cc.
 #include "backend/cpu/cpu_backend.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -19,41 +19,6 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kScratchAlign = 4096;
 constexpr int kMostThreads = 1024;
 constexpr std::int64_t kLeastPartials = 256;
-
-struct Isa {
-  std::string_view name;
-  bool (*supported)();
-  const Kernels& (*kernels)();
-};
-
-// Best first.
-constexpr std::array kIsas = {
-#if defined(__x86_64__)
-    Isa{"avx2",
-        [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; },
-        kernels_avx2},
-#endif
-    Isa{"portable", [] { return true; }, kernels_portable},
-};
-
-std::string isa_names() {
-  std::string names;
-  for (const auto& isa : kIsas) names += (names.empty() ? "" : ", ") + std::string(isa.name);
-  return names;
-}
-
-Result<const Kernels*> choose_kernels(const std::string& name) {
-  for (const auto& isa : kIsas) {
-    if (!name.empty() && isa.name != name) continue;
-    if (isa.supported()) return &isa.kernels();
-    if (!name.empty()) {
-      return Error{ErrorCode::kUnsupported,
-                   "instruction set '" + name + "': this processor does not have it"};
-    }
-  }
-  return Error{ErrorCode::kUnsupported,
-               "instruction set '" + name + "': expected one of " + isa_names()};
-}
 
 bool inside(const Buffer& buffer, std::size_t offset, std::size_t bytes) {
   return offset <= buffer.bytes() && bytes <= buffer.bytes() - offset;

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/cpu/linear_kernels.h"
 #include "backend/cpu/vector_kernels.h"
+#include "base/result.h"
 
 namespace lily::cpu {
 
@@ -39,7 +42,13 @@ struct Kernels {
 
 const Kernels& kernels_portable();
 #if defined(__x86_64__)
+const Kernels& kernels_avx512();
 const Kernels& kernels_avx2();
 #endif
+
+// The tables that this processor can run, best first; portable is the last.
+std::vector<const Kernels*> supported_kernels();
+// The named one, or the best where the name is empty.
+Result<const Kernels*> choose_kernels(const std::string& name);
 
 }  // namespace lily::cpu

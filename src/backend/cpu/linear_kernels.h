@@ -32,9 +32,9 @@ namespace lily::cpu {
 struct Int8Group {
   std::int8_t codes[kQuantGroup];
   float scale;
-  float scaled_sum;        // scale * float(sum)
-  std::int16_t centre[2];  // -8 * the sum of codes 4i, 4i + 1; of codes 4i + 2, 4i + 3
-  std::int32_t sum;        // of all codes
+  float scaled_sum;         // scale * float(sum)
+  std::int16_t centre[2];   // -8 * the sum of codes 4i, 4i + 1; of codes 4i + 2, 4i + 3
+  std::int32_t centre_all;  // -8 * the sum of all codes
 };
 static_assert(sizeof(Int8Group) == 80);
 

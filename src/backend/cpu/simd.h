@@ -22,7 +22,9 @@
 #define LILY_INLINE inline __attribute__((always_inline))
 #define LILY_INLINE_LAMBDA __attribute__((always_inline))
 
-#if defined(LILY_ISA_AVX2)
+#if defined(LILY_ISA_AVX512)
+#include "backend/cpu/simd_avx512.h"
+#elif defined(LILY_ISA_AVX2)
 #include "backend/cpu/simd_avx2.h"
 #else
 #include "backend/cpu/simd_portable.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/kernels/linear_pack.h"
@@ -11,42 +12,58 @@
 
 namespace lily::cpu::LILY_ISA {
 
-// Packed rows that stay in the second cache level while a job's blocks pass: 64 rows of 2,048
-// columns are 160 KiB.
-inline constexpr int kPanelRows = 64;
-
 struct Panel {
   const void* rows[kPanelRows];  // Packed
   int n;
 };
 
-using Tile = void (*)(const std::byte* block, std::int64_t groups, const void* const* rows,
+using Tile = void (*)(const std::byte* const* blocks, std::int64_t groups, const void* const* rows,
                       float* out, bool prefetch);
-// The tile for r rows is tiles[r - 1].
-inline constexpr int kTileRows = 4;
+// tiles[r - 1] takes r rows, 1 <= r <= most, times one block; pairs[r - 1] times two, where there
+// are such.
 struct TileSet {
-  Tile tiles[kTileRows];
+  const Tile* tiles;
+  const Tile* pairs;
+  int most;
 };
 
-template <int Bits>
-inline constexpr TileSet kInt8Tiles = {
-    {int8_tile<1, Bits>, int8_tile<2, Bits>, int8_tile<3, Bits>, int8_tile<4, Bits>}};
-template <int Bits>
-inline constexpr TileSet kExactTiles = {
-    {exact_tile<1, Bits>, exact_tile<2, Bits>, exact_tile<3, Bits>, exact_tile<4, Bits>}};
-
-inline const TileSet& tiles_of(const LinearJob& job) {
-  if (job.exact) return job.bits == 4 ? kExactTiles<4> : kExactTiles<8>;
-  return job.bits == 4 ? kInt8Tiles<4> : kInt8Tiles<8>;
+template <int Bits, int... I>
+TileSet int8_tiles(std::integer_sequence<int, I...>) {
+  static constexpr Tile kTiles[] = {int8_tile<1, I + 1, Bits>...};
+  static constexpr Tile kPairs[] = {int8_tile<kInt8TileBlocks, I + 1, Bits>...};
+  return {kTiles, kInt8TileBlocks == 2 ? kPairs : nullptr, sizeof...(I)};
+}
+template <int Bits, int... I>
+TileSet exact_tiles(std::integer_sequence<int, I...>) {
+  static constexpr Tile kTiles[] = {exact_tile<I + 1, Bits>...};
+  return {kTiles, nullptr, sizeof...(I)};
 }
 
-// out [panel.n, 16] = one block times the panel's rows.
-inline void multiply_block(const TileSet& set, const std::byte* block, std::int64_t groups,
-                           const Panel& panel, float* out) {
-  for (int r = 0; r < panel.n; r += kTileRows) {
-    const int n = std::min(kTileRows, panel.n - r);
-    set.tiles[n - 1](block, groups, panel.rows + r, out + kBlockRows * r, r == 0);
+inline TileSet tiles_of(const LinearJob& job) {
+  constexpr std::make_integer_sequence<int, kInt8TileRows> kInt8;
+  constexpr std::make_integer_sequence<int, kExactTileRows> kExact;
+  if (job.exact) return job.bits == 4 ? exact_tiles<4>(kExact) : exact_tiles<8>(kExact);
+  return job.bits == 4 ? int8_tiles<4>(kInt8) : int8_tiles<8>(kInt8);
+}
+
+// out [panel.n, 16] = a block times the panel's rows, or two blocks side by side; in tiles of
+// nearly the same height: a low tile takes as long to unpack its codes as a high one.
+inline void run_tiles(const Tile* tiles, int most, const std::byte* const* blocks,
+                      std::int64_t groups, const Panel& panel, float* out) {
+  int n_tiles = (panel.n + most - 1) / most;
+  for (int r = 0, n = 0; r < panel.n; r += n, --n_tiles) {
+    n = (panel.n - r + n_tiles - 1) / n_tiles;
+    tiles[n - 1](blocks, groups, panel.rows + r, out + kBlockRows * r, r == 0);
   }
+}
+
+// One block or two.
+inline void multiply_blocks(const TileSet& set, const std::byte* const (&blocks)[2], int n_blocks,
+                            std::int64_t groups, const Panel& panel, float* out) {
+  if (n_blocks == 2 && set.pairs != nullptr && panel.n >= 4)
+    return run_tiles(set.pairs, set.most, blocks, groups, panel, out);
+  for (int b = 0; b < n_blocks; ++b)
+    run_tiles(set.tiles, set.most, blocks + b, groups, panel, out + kSecondOut * b);
 }
 
 // One row of a block's results, `y` [n], n < 16 in a last block only.
@@ -95,21 +112,27 @@ LILY_INLINE void prefetch_results(const LinearJob& job, std::int64_t first, int 
 
 inline void multiply_panel(const LinearJob& job, const TileSet& set, std::int64_t first,
                            const Panel& panel) {
-  alignas(64) float results[kPanelRows * kBlockRows], second[kPanelRows * kBlockRows];
+  alignas(64) float results[2 * kSecondOut];
+  const bool gated = job.epilogue == Epilogue::kSiluMul;
   const std::size_t block_bytes = record_bytes(job.bits) * static_cast<std::size_t>(job.groups);
-  for (std::int64_t b = 0; b < job.n_blocks; ++b) {
+  // A pair is a block of each matrix, or two neighbours of one.
+  for (std::int64_t b = 0, n = 0; b < job.n_blocks; b += n) {
+    n = gated ? 1 : std::min<std::int64_t>(2, job.n_blocks - b);
     const std::size_t offset = block_bytes * static_cast<std::size_t>(b);
-    prefetch_results(job, first, panel.n, kBlockRows * b);
-    multiply_block(set, job.blocks + offset, job.groups, panel, results);
-    if (job.epilogue == Epilogue::kSiluMul) {
-      multiply_block(set, job.second_blocks + offset, job.groups, panel, second);
-    }
-    finish_block(job, results, second, first, panel.n, kBlockRows * b);
+    const std::byte* const block = job.blocks + offset;
+    const std::byte* const pair[2] = {block,
+                                      gated ? job.second_blocks + offset : block + block_bytes};
+    for (std::int64_t i = 0; i < n; ++i)
+      prefetch_results(job, first, panel.n, kBlockRows * (b + i));
+    multiply_blocks(set, pair, gated ? 2 : static_cast<int>(n), job.groups, panel, results);
+    for (std::int64_t i = 0; i < n; ++i)
+      finish_block(job, results + kSecondOut * i, results + kSecondOut, first, panel.n,
+                   kBlockRows * (b + i));
   }
 }
 
 inline void multiply(const LinearJob& job) {
-  const TileSet& set = tiles_of(job);
+  const TileSet set = tiles_of(job);
   const std::size_t group_bytes = job.exact ? sizeof(F32Group) : sizeof(Int8Group);
   const std::size_t row_bytes = group_bytes * static_cast<std::size_t>(job.groups);
   Panel panel;

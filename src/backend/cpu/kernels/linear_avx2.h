@@ -23,6 +23,8 @@
 
 namespace lily::cpu::LILY_ISA {
 
+inline constexpr int kInt8TileBlocks = 1, kInt8TileRows = 4, kExactTileRows = 4;
+
 // Tells the compiler to keep the sums in the order written, in registers.
 #define LILY_PIN(x) asm("" : "+x"(x))
 
@@ -69,20 +71,21 @@ LILY_INLINE void plane_dots(const std::byte* plane, const Int8Group* const (&x)[
   for (auto& sum : out) sum = _mm256_madd_epi16(sum, ones);
 }
 
-// dots[r] = float(sum over the group of (code - k) * x[r])
-template <int R, int Bits>
-LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[R],
-                            F16 (&dots)[R]) {
+// dots[0][r] = float(sum over the group of (code - k) * x[r])
+template <int B, int R, int Bits>
+LILY_INLINE void group_dots(const std::byte* const (&codes)[B], const Int8Group* const (&x)[R],
+                            F16 (&dots)[B][R]) {
+  static_assert(B == kInt8TileBlocks);
   __m256i sums[2 * R];
-  plane_dots<R>(codes, x, sums);
+  plane_dots<R>(codes[0], x, sums);
   if constexpr (Bits == 8) {
     __m256i high[2 * R];
-    plane_dots<R>(codes + kPlaneBytes, x, high);
+    plane_dots<R>(codes[0] + kPlaneBytes, x, high);
     for (int i = 0; i < 2 * R; ++i)
       sums[i] = _mm256_add_epi32(sums[i], _mm256_slli_epi32(high[i], 4));
   }
   for (int r = 0; r < R; ++r) {
-    dots[r] = {_mm256_cvtepi32_ps(sums[2 * r]), _mm256_cvtepi32_ps(sums[2 * r + 1])};
+    dots[0][r] = {_mm256_cvtepi32_ps(sums[2 * r]), _mm256_cvtepi32_ps(sums[2 * r + 1])};
   }
 }
 

@@ -28,12 +28,12 @@ LILY_INLINE void pack_group(const float* x, Int8Group& out) {
   for (int i = 0; i < 4; ++i) store_i8(out.codes + 16 * i, finite ? mul(v[i], inverse) : zero());
   std::int32_t sums[2];
   code_sums(out.codes, sums);
-  out.sum = sums[0] + sums[1];
+  out.centre_all = -8 * (sums[0] + sums[1]);
   for (int i = 0; i < 2; ++i) out.centre[i] = static_cast<std::int16_t>(-8 * sums[i]);
   out.scale = !finite                   ? std::numeric_limits<float>::quiet_NaN()
               : m >= kSmallestMagnitude ? m / 127.0f
                                         : 0.0f;
-  out.scaled_sum = out.scale * static_cast<float>(out.sum);
+  out.scaled_sum = out.scale * static_cast<float>(sums[0] + sums[1]);
 }
 
 inline void pack_int8(const float* x, std::int64_t groups, Int8Group* packed) {

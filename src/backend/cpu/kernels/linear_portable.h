@@ -8,6 +8,8 @@
 
 namespace lily::cpu::LILY_ISA {
 
+inline constexpr int kInt8TileBlocks = 1, kInt8TileRows = 4, kExactTileRows = 4;
+
 // The code of a row of a block in one column of the group (spec/layout.h).
 template <int Bits>
 LILY_INLINE int code_at(const std::byte* codes, int row, int column) {
@@ -19,22 +21,23 @@ LILY_INLINE int code_at(const std::byte* codes, int row, int column) {
   return nibble(codes) + 16 * nibble(codes + kPlaneBytes);
 }
 
-// dots[r] = float(sum over the group of (code - k) * x[r])
-template <int R, int Bits>
-LILY_INLINE void group_dots(const std::byte* codes, const Int8Group* const (&x)[R],
-                            F16 (&dots)[R]) {
+// dots[0][r] = float(sum over the group of (code - k) * x[r])
+template <int B, int R, int Bits>
+LILY_INLINE void group_dots(const std::byte* const (&codes)[B], const Int8Group* const (&x)[R],
+                            F16 (&dots)[B][R]) {
+  static_assert(B == kInt8TileBlocks);
   constexpr int kCentre = Bits == 4 ? 8 : 136;
   std::int32_t sums[R][kBlockRows] = {};
   for (int row = 0; row < kBlockRows; ++row) {
     for (int c = 0; c < kQuantGroup; ++c) {
-      const int code = code_at<Bits>(codes, row, c) - kCentre;
+      const int code = code_at<Bits>(codes[0], row, c) - kCentre;
       for (int r = 0; r < R; ++r) sums[r][row] += code * x[r]->codes[c];
     }
   }
   float lanes[kBlockRows];
   for (int r = 0; r < R; ++r) {
     for (int row = 0; row < kBlockRows; ++row) lanes[row] = static_cast<float>(sums[r][row]);
-    dots[r] = load(lanes);
+    dots[0][r] = load(lanes);
   }
 }
 
