@@ -48,7 +48,8 @@ struct QuantMatrix {
 };
 
 // The KV cache of one attention layer: page p holds, for each KV head, kKvPageTokens keys then as many values:
-// [pages, Hkv, 2, kKvPageTokens, 256], bf16 (f32 where BackendInfo says so). Keys are normed and turned.
+// [pages, Hkv, 2, kKvPageTokens, 256], bf16 (f32 where BackendInfo says so). Keys are normed and turned; where they lie
+// within their part of the page is the backend's KeyLayout.
 struct KvLayer {
   void* pages;
   const std::int32_t* page_table;  // [sequences, table_stride]: page of positions 64 i .. 64 i + 63

@@ -28,11 +28,24 @@ struct BackendOptions {
   Activations activations = Activations::kInt8; // kF32 is the exact path of the CPU backend
 };
 
+// Of the [kKvPageTokens, 256] keys of a page and KV head.
+enum class KeyLayout {
+  kRows,           // As values
+  kInterleaved16,  // [4, 128, 16, 2]: two neighbouring dims of sixteen positions side by side
+};
+
+// Where a page's key number `row` keeps its dim `dim`.
+constexpr std::int64_t key_offset(KeyLayout layout, std::int64_t row, std::int64_t dim) {
+  if (layout == KeyLayout::kRows) return row * kHeadDim + dim;
+  return row / 16 * 16 * kHeadDim + dim / 2 * 32 + row % 16 * 2 + dim % 2;
+}
+
 struct BackendInfo {
   std::string name;         // "cpu", "reference"
   std::string description;  // "AVX2, 2 threads, int8 activations"
   WeightLayout layout;      // What the weight image must be packed as.
   int kv_element_bytes;     // 2: bf16, 4: f32
+  KeyLayout key_layout = KeyLayout::kRows;
 };
 
 // Memory of a device. Zeroed, aligned to 64 bytes, committed on first touch where the system allows it.

@@ -206,8 +206,8 @@ class Cache {
     if (wide()) {
       layer_.pages = device.put(kv.pages);
     } else {
-      std::vector<Bf16> narrow;
-      for (const float x : kv.pages) narrow.push_back(float_to_bf16(x));
+      std::vector<Bf16> narrow(n_);
+      for (std::size_t i = 0; i < n_; ++i) narrow[place(i)] = float_to_bf16(kv.pages[i]);
       layer_.pages = device.put(narrow);
     }
     buffer_ = device.last();
@@ -221,11 +221,21 @@ class Cache {
       out = device_.get<float>(buffer_, n_);
       return;
     }
-    for (const Bf16 x : device_.get<Bf16>(buffer_, n_)) out.push_back(bf16_to_float(x));
+    const auto narrow = device_.get<Bf16>(buffer_, n_);
+    for (std::size_t i = 0; i < n_; ++i) out.push_back(bf16_to_float(narrow[place(i)]));
   }
 
  private:
   bool wide() { return device_.backend().info().kv_element_bytes == 4; }
+  // Where the device keeps element `i` of [pages, Hkv, 2, kKvPageTokens, 256].
+  std::size_t place(std::size_t i) {
+    constexpr std::size_t kPart = std::size_t{kKvPageTokens} * kHeadDim;
+    if (i / kPart % 2 == 1) return i;
+    const auto row = static_cast<std::int64_t>(i % kPart / kHeadDim),
+               dim = static_cast<std::int64_t>(i % kHeadDim);
+    return i / kPart * kPart +
+           static_cast<std::size_t>(key_offset(device_.backend().info().key_layout, row, dim));
+  }
 
   Device& device_;
   std::size_t n_;

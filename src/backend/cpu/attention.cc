@@ -14,6 +14,8 @@
 namespace lily::cpu {
 namespace {
 
+constexpr std::int64_t kRunsPerThread = 4, kMostRunSpans = 8;
+
 struct Group {
   RowTile tile;
   std::int64_t kv_head;
@@ -43,7 +45,8 @@ class Attention {
     return most;
   }
 
-  void attend(const Group& g, std::int64_t span, const SpanScratch& scratch,
+  // Until `end` the caller goes on with the next span.
+  void attend(const Group& g, std::int64_t span, std::int64_t end, const SpanScratch& scratch,
               const Partials& to) const;
   // Whether query `i` of the group sees positions of the span.
   bool sees(const Group& g, std::int64_t i, std::int64_t span) const {
@@ -73,8 +76,8 @@ class Attention {
   RowTiles tiles_;
 };
 
-void Attention::attend(const Group& g, std::int64_t span, const SpanScratch& scratch,
-                       const Partials& to) const {
+void Attention::attend(const Group& g, std::int64_t span, std::int64_t end,
+                       const SpanScratch& scratch, const Partials& to) const {
   SpanTask task = {.q = args_.q + head_index(g, 0) * kHeadDim,
                    .q_stride = std::int64_t{args_.n_q_heads} * kHeadDim,
                    .n_rows = static_cast<int>(g.tile.n_rows),
@@ -82,16 +85,21 @@ void Attention::attend(const Group& g, std::int64_t span, const SpanScratch& scr
                    .first_position = position(g, 0) - span * kAttentionSpan,
                    .keys = {},
                    .values = {},
-                   .tile = scratch.tile,
+                   .next_keys = {},
                    .scores = scratch.scores,
                    .mix = to.mix,
                    .largest = to.largest,
                    .total = to.total};
   const std::int64_t last_page = position(g, g.tile.n_rows - 1) / kKvPageTokens;
-  for (std::int64_t p = 0; p < kPagesPerSpan && span * kPagesPerSpan + p <= last_page; ++p) {
+  const auto part = [&](std::int64_t page, KvPart which) {
+    return page <= last_page ? page_at(args_.kv, g.tile.segment->sequence, page, g.kv_head, which)
+                             : nullptr;
+  };
+  for (std::int64_t p = 0; p < kPagesPerSpan; ++p) {
     const std::int64_t page = span * kPagesPerSpan + p;
-    task.keys[p] = page_at(args_.kv, g.tile.segment->sequence, page, g.kv_head, KvPart::kKeys);
-    task.values[p] = page_at(args_.kv, g.tile.segment->sequence, page, g.kv_head, KvPart::kValues);
+    task.keys[p] = part(page, KvPart::kKeys);
+    task.values[p] = part(page, KvPart::kValues);
+    if (span + 1 < end) task.next_keys[p] = part(page + kPagesPerSpan, KvPart::kKeys);
   }
   kernels_.attend(task);
 }
@@ -104,9 +112,10 @@ void Attention::finish(const Group& g, const Partials& all, std::int64_t i) cons
 }
 
 void Attention::run(const Group& g, const ThreadScratch& scratch) const {
-  attend(g, 0, scratch.span, scratch.all);
-  for (std::int64_t span = 1; span < n_spans(g); ++span) {
-    attend(g, span, scratch.span, scratch.next);
+  const std::int64_t end = n_spans(g);
+  attend(g, 0, end, scratch.span, scratch.all);
+  for (std::int64_t span = 1; span < end; ++span) {
+    attend(g, span, end, scratch.span, scratch.next);
     for (std::int64_t i = 0; i < n_queries(g); ++i) {
       if (sees(g, i, span)) merge(scratch.all, scratch.next, i);
     }
@@ -134,11 +143,18 @@ void CpuBackend::attention(const AttentionArgs& args) {
   };
   for (std::int64_t first = 0; first < n_spans;) {
     const std::int64_t skip = first == 0 ? 0 : 1, n = std::min(n_spans - first, n_slots - skip);
-    pool_.parallel_for(n_groups * n, [&](std::int64_t task, int thread) {
-      const Group group = attention.group(task / n);
-      const std::int64_t span = first + task % n;
-      if (span >= attention.n_spans(group)) return;
-      attention.attend(group, span, scratch_of(thread).span, slot(task / n, skip + task % n));
+    // Runs of spans, so that a thread can ask for what it needs next.
+    const std::int64_t run =
+        std::clamp(n_groups * n / (kRunsPerThread * pool_.size()), std::int64_t{1}, kMostRunSpans);
+    const std::int64_t n_runs = (n + run - 1) / run;
+    pool_.parallel_for(n_groups * n_runs, [&](std::int64_t task, int thread) {
+      const std::int64_t index = task / n_runs, begin = task % n_runs * run;
+      const Group group = attention.group(index);
+      const std::int64_t end = std::min(begin + run, n);
+      for (std::int64_t s = begin; s < end && first + s < attention.n_spans(group); ++s) {
+        attention.attend(group, first + s, first + end, scratch_of(thread).span,
+                         slot(index, skip + s));
+      }
     });
     pool_.parallel_for(n_groups * kTileQueries, [&](std::int64_t task) {
       const std::int64_t index = task / kTileQueries, i = task % kTileQueries;

@@ -8,7 +8,7 @@
 namespace lily::cpu {
 namespace {
 
-constexpr int kTileRows = 4;
+constexpr int kTileRows = 16;  // Keys of sixteen positions share cache lines.
 constexpr int kPairs = kRotaryDims / 2;
 
 struct Turn {
@@ -45,10 +45,10 @@ void append(const Kernels& kernels, const AttentionPrepareArgs& args, const Segm
     float key[kHeadDim];
     kernels.attention.norm_and_turn(args.k + from, args.k_norm, turn.cosines, turn.sines, 1.0f,
                                     args.eps, key);
-    kernels.math.to_bf16(key, kv_row(args.kv, segment.sequence, position, head, KvPart::kKeys),
-                         kHeadDim);
-    kernels.math.to_bf16(args.v + from,
-                         kv_row(args.kv, segment.sequence, position, head, KvPart::kValues),
+    std::uint16_t narrow[kHeadDim];
+    kernels.math.to_bf16(key, narrow, kHeadDim);
+    store_key(args.kv, segment.sequence, position, head, narrow);
+    kernels.math.to_bf16(args.v + from, value_row(args.kv, segment.sequence, position, head),
                          kHeadDim);
   }
 }

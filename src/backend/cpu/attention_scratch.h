@@ -31,7 +31,6 @@ inline Partials partials_at(float* base, std::int64_t index) {
 }
 
 struct SpanScratch {
-  float* tile;    // [16, 256]
   float* scores;  // [kTileQueries, kAttentionSpan]
 };
 
@@ -40,14 +39,13 @@ struct ThreadScratch {
   Partials all, next;
 };
 
-constexpr std::int64_t kTileFloats = kLanes * kHeadDim;
 constexpr std::int64_t kScoreFloats = kTileQueries * kAttentionSpan;
 constexpr std::size_t kAttentionThreadBytes =
-    static_cast<std::size_t>(kTileFloats + kScoreFloats + 2 * kPartialsFloats) * sizeof(float);
+    static_cast<std::size_t>(kScoreFloats + 2 * kPartialsFloats) * sizeof(float);
 
 inline ThreadScratch thread_scratch_layout(float* base) {
-  float* const partials = base + kTileFloats + kScoreFloats;
-  return {{base, base + kTileFloats}, partials_at(partials, 0), partials_at(partials, 1)};
+  float* const partials = base + kScoreFloats;
+  return {{base}, partials_at(partials, 0), partials_at(partials, 1)};
 }
 
 }  // namespace lily::cpu

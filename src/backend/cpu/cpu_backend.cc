@@ -54,7 +54,8 @@ CpuBackend::CpuBackend(const BackendOptions& options, const Kernels& kernels, in
   info_ = {.name = "cpu",
            .description = describe(kernels, pool_.size(), options.activations),
            .layout = WeightLayout::kInterleaved16,
-           .kv_element_bytes = 2};
+           .kv_element_bytes = 2,
+           .key_layout = KeyLayout::kInterleaved16};
 }
 
 Result<void> CpuBackend::prepare(const ModelSpec& spec, int max_rows) {

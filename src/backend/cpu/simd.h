@@ -1,17 +1,22 @@
 // Sixteen floats at a time: the one vector type that kernels are written in. An isa_*.cc defines
 // LILY_ISA (a namespace, and which header below implements F16) and includes the kernels; the
-// results are the same bits in every instruction set.
+// results are the same bits in every instruction set. A header defines kManyRegisters, whether it
+// has room for sixteen sums of F16, and:
 //
-//   load, store             16 floats, any alignment      load_n, store_n     the first n of 16;
-//   load_n fills with 0 add sub mul div fma     IEEE, one rounding each       sqrt abs round round:
-//   to nearest, ties to even max(a, b)               a > b ? a : b, so a NaN in b stays; min(a, b):
-//   a < b ? a : b first_or(x, n, other)   lanes from n on replaced reduce_add, reduce_max  one
-//   fixed tree: lanes i and i + 8, then i and i + 4, i + 2, i + 1 load_bf16, store_bf16   as
-//   base/bf16.h store_i8                to nearest, ties to even, saturated; NaN and beyond 2^31
-//   become -128 load_streams(p, out)    out[s] lane i = p[4 i + s] transpose_bf16          16 x 16
-//   bf16, rows `stride` apart; out[16 column + row], f32 times_pow2(x, t)        x * 2^n where t =
-//   n + 0x1.8p23, in two factors so that results may be subnormal prefetch(p)             asks for
-//   the cache line of p in the second-level cache
+// - load, store: 16 floats, any alignment
+// - load_n, store_n: the first n of 16; load_n fills with 0
+// - add sub mul div fma: IEEE, one rounding each; sqrt abs
+// - round: to nearest, ties to even
+// - max(a, b): a > b ? a : b, so a NaN in b stays; min(a, b): a < b ? a : b
+// - first_or(x, n, other): lanes from n on replaced
+// - reduce_add, reduce_max: one fixed tree: lanes i and i + 8, then i and i + 4, i + 2, i + 1
+// - load_bf16, store_bf16: as base/bf16.h
+// - load_bf16_even, load_bf16_odd: from 32 bf16, those at even places, those at odd ones
+// - store_i8: to nearest, ties to even, saturated; NaN and beyond 2^31 become -128
+// - load_streams(p, out): out[s] lane i = p[4 i + s]
+// - times_pow2(x, t): x * 2^n where t = n + 0x1.8p23, in two factors so that results may be
+// subnormal
+// - prefetch(p): asks for the cache line of p in the second-level cache
 //
 // exp, sigmoid, silu and softplus are our own: one written order with explicit fma, no library
 // call. Coefficients are Chebyshev fits over the reduced range, rounded to float.

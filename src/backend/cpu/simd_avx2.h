@@ -9,6 +9,8 @@
 
 namespace lily::cpu::LILY_ISA {
 
+inline constexpr bool kManyRegisters = false;
+
 struct F16 {
   __m256 lo, hi;  // Lanes 0..7 and 8..15.
 };
@@ -103,6 +105,17 @@ LILY_INLINE F16 load_bf16(const std::uint16_t* p) {
   return {widen_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           widen_bf16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
+LILY_INLINE F16 load_bf16_even(const std::uint16_t* p) {
+  const auto* const words = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(words), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(words + 1), 16))};
+}
+LILY_INLINE F16 load_bf16_odd(const std::uint16_t* p) {
+  const auto* const words = reinterpret_cast<const __m256i*>(p);
+  const __m256i high = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
+  return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(words), high)),
+          _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(words + 1), high))};
+}
 LILY_INLINE __m256i narrow_bf16(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -142,42 +155,6 @@ LILY_INLINE void load_4x8(const float* p, __m256* a, __m256* b, __m256* c, __m25
 LILY_INLINE void load_streams(const float* p, F16 (&out)[4]) {
   load_4x8(p, &out[0].lo, &out[1].lo, &out[2].lo, &out[3].lo);
   load_4x8(p + 32, &out[0].hi, &out[1].hi, &out[2].hi, &out[3].hi);
-}
-
-// Transposes 8 x 8 words; row i of the result is column i.
-LILY_INLINE void transpose_8x8(__m256i (&r)[8]) {
-  __m256i a[8], b[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = _mm256_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    a[2 * i + 1] = _mm256_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      b[4 * i + 2 * j] = _mm256_unpacklo_epi64(a[4 * i + j], a[4 * i + 2 + j]);
-      b[4 * i + 2 * j + 1] = _mm256_unpackhi_epi64(a[4 * i + j], a[4 * i + 2 + j]);
-    }
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
-    r[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
-  }
-}
-// A word holds two neighbouring columns: one transpose moves both, a shift or a mask then widens
-// each.
-LILY_INLINE void transpose_bf16(const std::uint16_t* rows, std::int64_t stride, float* out) {
-  for (int half = 0; half < 2; ++half) {
-    __m256i r[8];
-    for (int i = 0; i < 8; ++i) {
-      r[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + (8 * half + i) * stride));
-    }
-    transpose_8x8(r);
-    for (int i = 0; i < 8; ++i) {
-      const __m256i odd = _mm256_and_si256(r[i], _mm256_set1_epi32(static_cast<int>(0xffff0000u)));
-      float* const at = out + 32 * i + 8 * half;
-      _mm256_storeu_ps(at, _mm256_castsi256_ps(_mm256_slli_epi32(r[i], 16)));
-      _mm256_storeu_ps(at + 16, _mm256_castsi256_ps(odd));
-    }
-  }
 }
 
 }  // namespace lily::cpu::LILY_ISA

@@ -8,6 +8,8 @@
 
 namespace lily::cpu::LILY_ISA {
 
+inline constexpr bool kManyRegisters = true;
+
 struct F16 {
   __m512 v;
 };
@@ -88,6 +90,13 @@ LILY_INLINE __m512 widen_bf16(__m256i bits) {
 LILY_INLINE F16 load_bf16(const std::uint16_t* p) {
   return {widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
+LILY_INLINE F16 load_bf16_even(const std::uint16_t* p) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
+}
+LILY_INLINE F16 load_bf16_odd(const std::uint16_t* p) {
+  const __m512i high = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), high))};
+}
 // The processor's own conversion takes subnormal numbers for zero.
 LILY_INLINE void store_bf16(std::uint16_t* p, F16 x) {
   const __m512i bits = _mm512_castps_si512(x.v), high = _mm512_srli_epi32(bits, 16);
@@ -114,35 +123,6 @@ LILY_INLINE void load_streams(const float* p, F16 (&out)[4]) {
     out[s] = {_mm512_shuffle_f32x4(low, high, 0x44)};
     out[s + 1] = {_mm512_shuffle_f32x4(low, high, 0xee)};
   }
-}
-
-// Eight columns of 16 rows, as four words of two columns each: rows i, i + 4, i + 8 and i + 12 lie
-// in the four quarters of a register, so that a transpose within quarters is all of it.
-LILY_INLINE void transpose_8_columns(const std::uint16_t* rows, std::int64_t stride, float* out) {
-  __m512i r[4];
-  for (int i = 0; i < 4; ++i) {
-    const auto quarter = [&](int row) {
-      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + row * stride));
-    };
-    const __m256i low =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(i)), quarter(i + 4), 1);
-    const __m256i high =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(i + 8)), quarter(i + 12), 1);
-    r[i] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-  }
-  const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
-  const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
-  const __m512i words[4] = {_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c),
-                            _mm512_unpacklo_epi64(b, d), _mm512_unpackhi_epi64(b, d)};
-  const __m512i odd = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-  for (int i = 0; i < 4; ++i) {
-    _mm512_storeu_ps(out + 32 * i, _mm512_castsi512_ps(_mm512_slli_epi32(words[i], 16)));
-    _mm512_storeu_ps(out + 32 * i + 16, _mm512_castsi512_ps(_mm512_and_si512(words[i], odd)));
-  }
-}
-LILY_INLINE void transpose_bf16(const std::uint16_t* rows, std::int64_t stride, float* out) {
-  transpose_8_columns(rows, stride, out);
-  transpose_8_columns(rows + 8, stride, out + 128);
 }
 
 }  // namespace lily::cpu::LILY_ISA

@@ -10,6 +10,8 @@
 
 namespace lily::cpu::LILY_ISA {
 
+inline constexpr bool kManyRegisters = false;
+
 struct F16 {
   float v[16];
 };
@@ -97,6 +99,12 @@ LILY_INLINE F16 times_pow2(F16 x, F16 shifted) {
 LILY_INLINE F16 load_bf16(const std::uint16_t* p) {
   return per_lane([&](int i) { return bf16_to_float(p[i]); });
 }
+LILY_INLINE F16 load_bf16_even(const std::uint16_t* p) {
+  return per_lane([&](int i) { return bf16_to_float(p[2 * i]); });
+}
+LILY_INLINE F16 load_bf16_odd(const std::uint16_t* p) {
+  return per_lane([&](int i) { return bf16_to_float(p[2 * i + 1]); });
+}
 LILY_INLINE void store_bf16(std::uint16_t* p, F16 x) {
   for (int i = 0; i < 16; ++i) p[i] = float_to_bf16(x.v[i]);
 }
@@ -113,12 +121,4 @@ LILY_INLINE void store_i8(std::int8_t* p, F16 x) {
 LILY_INLINE void load_streams(const float* p, F16 (&out)[4]) {
   for (int s = 0; s < 4; ++s) out[s] = per_lane([&](int i) { return p[4 * i + s]; });
 }
-LILY_INLINE void transpose_bf16(const std::uint16_t* rows, std::int64_t stride, float* out) {
-  for (int column = 0; column < 16; ++column) {
-    for (int row = 0; row < 16; ++row) {
-      out[16 * column + row] = bf16_to_float(rows[row * stride + column]);
-    }
-  }
-}
-
 }  // namespace lily::cpu::LILY_ISA

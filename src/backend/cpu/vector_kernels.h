@@ -79,10 +79,12 @@ struct SpanTask {
   int n_rows, group;
   std::int64_t first_position;  // Of row 0, counted from the start of the span; may be negative or
                                 // past its end.
-  const std::uint16_t* keys[kPagesPerSpan];  // [64, 256] bf16; null past the last row's position
-  const std::uint16_t* values[kPagesPerSpan];
-  float* tile;    // [256, 16] scratch
-  float* scores;  // [n_rows * group, kAttentionSpan] scratch
+  const std::uint16_t*
+      keys[kPagesPerSpan];  // [4, 128, 16, 2] bf16; null past the last row's position
+  const std::uint16_t* values[kPagesPerSpan];  // [64, 256] bf16
+  const std::uint16_t*
+      next_keys[kPagesPerSpan];  // Of the span that this thread takes next, or null
+  float* scores;                 // [n_rows * group, kAttentionSpan] scratch
   float* mix;  // [n_rows * group, 256]: sum of exp(score - largest) * value; rows before the span
                // are left alone
   float* largest;  // [n_rows * group]
