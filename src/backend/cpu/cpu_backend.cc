@@ -62,7 +62,7 @@ Result<void> CpuBackend::prepare(const ModelSpec& spec, int max_rows) {
   LILY_RETURN_IF_ERROR(check_spec(spec, max_rows));
   const auto vocab = static_cast<std::size_t>(spec.vocab_rows),
              threads = static_cast<std::size_t>(pool_.size());
-  const std::size_t slice = std::max({kAttentionThreadBytes, kDeltaDim * kLanes * sizeof(float),
+  const std::size_t slice = std::max({kAttentionThreadBytes, kDeltaDim * kDeltaDim * sizeof(float),
                                       vocab * (sizeof(std::uint64_t) + sizeof(float))});
   scratch_.vocab = spec.vocab_rows;
   scratch_.per_thread_bytes = round_up(slice, kScratchAlign);

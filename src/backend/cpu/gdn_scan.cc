@@ -14,8 +14,6 @@ constexpr int kFewRows = 4;
 // Rows that all slices go over before the next ones: their q and k are read once per slice and
 // should stay in the second-level cache.
 constexpr std::int64_t kRunRows = 32;
-constexpr std::int64_t kColumnBlocks = kDeltaDim / kLanes;
-constexpr std::size_t kSliceBytes = kDeltaDim * kLanes * sizeof(float);
 
 unsigned char* state_at(const StateLayer& state, std::int64_t slot, std::int64_t head) {
   return state.base + slot * state.slot_bytes + state.delta_offset +
@@ -47,8 +45,15 @@ ScanTask head_task(const GdnScanArgs& args, const Segment& segment, std::int64_t
           .scratch = scratch};
 }
 
+std::size_t slice_bytes(const Kernels& kernels) {
+  return kDeltaDim * sizeof(float) * static_cast<std::size_t>(kernels.gdn.n_scan_columns);
+}
+std::int64_t column_blocks(const Kernels& kernels) {
+  return kDeltaDim / kernels.gdn.n_scan_columns;
+}
+
 void scan_block(const Kernels& kernels, ScanTask task, std::int64_t block) {
-  const std::int64_t column = block * kLanes;
+  const std::int64_t column = block * kernels.gdn.n_scan_columns;
   task.v += column;
   task.o += column;
   task.state_out += column;
@@ -77,7 +82,8 @@ void scan_head(const Kernels& kernels, const ScanTask& task) {
   if (task.n_rows <= kFewRows) return kernels.gdn.scan_rows(task);
   for (std::int64_t first = 0; first < task.n_rows; first += kRunRows) {
     const ScanTask run = run_of(task, first);
-    for (std::int64_t block = 0; block < kColumnBlocks; ++block) scan_block(kernels, run, block);
+    for (std::int64_t block = 0; block < column_blocks(kernels); ++block)
+      scan_block(kernels, run, block);
   }
 }
 
@@ -97,12 +103,14 @@ void CpuBackend::gdn_scan(const GdnScanArgs& args) {
     return args.control->segments[task / n_heads];
   };
   const auto make = [&](std::int64_t task, int thread) {
-    return head_task(args, segment_of(task), task % n_heads, thread_scratch(thread, kSliceBytes));
+    return head_task(args, segment_of(task), task % n_heads,
+                     thread_scratch(thread, slice_bytes(kernels_)));
   };
   const bool split = n_tasks < 2 * pool_.size();
   if (split) {
-    pool_.parallel_for(n_tasks * kColumnBlocks, [&](std::int64_t task, int thread) {
-      scan_block(kernels_, make(task / kColumnBlocks, thread), task % kColumnBlocks);
+    const std::int64_t n_blocks = column_blocks(kernels_);
+    pool_.parallel_for(n_tasks * n_blocks, [&](std::int64_t task, int thread) {
+      scan_block(kernels_, make(task / n_blocks, thread), task % n_blocks);
     });
   }
   pool_.parallel_for(n_tasks, [&](std::int64_t task, int thread) {

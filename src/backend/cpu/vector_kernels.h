@@ -56,14 +56,15 @@ struct ScanTask {
   float* state_out;          // may be state_in
   unsigned char* snapshots;  // null, or where the state after row 0 goes; slot_bytes apart
   std::int64_t slot_bytes;
-  float* scratch;  // [128, 16]; scan_columns only
+  float* scratch;  // [128, n_scan_columns]; scan_columns only
 };
 
 struct GdnKernels {
   void (*convolve)(const ConvTask&);
   void (*gates)(const GateTask&);
-  // 16 columns, the state held in scratch (8 KiB, first-level cache) from the first row to the
-  // last.
+  // n_scan_columns columns, a multiple of 16 that divides 128; their state is held in scratch (8
+  // KiB for 16, first-level cache) from the first row to the last.
+  std::int64_t n_scan_columns;
   void (*scan_columns)(const ScanTask&);
   // All 128 columns, the state read and written in one contiguous sweep a row: for a few rows,
   // where reading it is the cost.
