@@ -95,8 +95,12 @@ void Linear::experts_down(const ExpertsDownArgs& args) {
     };
     for (std::int64_t i = 0; i < n_uses_; ++i) {
       const Use& use = uses_[i];
-      add(job(args.down, use.expert * blocks + first, n_blocks),
-          {identity_ + use.first, slot_rows_ + use.first, slot_weights_ + use.first, use.n});
+      LinearJob part = job(args.down, use.expert * blocks + first, n_blocks);
+      part.next_blocks =
+          (i + 1 < n_uses_ ? job(args.down, uses_[i + 1].expert * blocks + first, n_blocks)
+                           : job(args.shared_down, first, n_blocks))
+              .blocks;
+      add(part, {identity_ + use.first, slot_rows_ + use.first, slot_weights_ + use.first, use.n});
     }
     LinearJob shared = job(args.shared_down, first, n_blocks);
     shared.x = shared_x;

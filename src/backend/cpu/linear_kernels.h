@@ -65,6 +65,7 @@ enum class Epilogue {
 struct LinearJob {
   const std::byte* blocks;         // Records of the first block
   const std::byte* second_blocks;  // kSiluMul: those of W2, of the same shape
+  const std::byte* next_blocks;    // Those of the job that this thread does next, or null
   std::int64_t n_blocks;
   std::int32_t groups, bits;
   std::int32_t n_columns;  // Rows of W in these blocks: the last block may be part padding

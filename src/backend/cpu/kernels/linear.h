@@ -18,13 +18,15 @@ struct Panel {
 };
 
 using Tile = void (*)(const std::byte* const* blocks, std::int64_t groups, const void* const* rows,
-                      float* out, bool prefetch);
+                      float* out, std::ptrdiff_t ahead);
 // tiles[r - 1] takes r rows, 1 <= r <= most, times one block; pairs[r - 1] times two, where there
 // are such.
 struct TileSet {
   const Tile* tiles;
   const Tile* pairs;
   int most;
+  // For fewer rows memory is what binds, and two streams from it are slower than one.
+  bool pairs_for(int n_rows) const { return pairs != nullptr && n_rows >= 4; }
 };
 
 template <int Bits, int... I>
@@ -49,21 +51,22 @@ inline TileSet tiles_of(const LinearJob& job) {
 // out [panel.n, 16] = a block times the panel's rows, or two blocks side by side; in tiles of
 // nearly the same height: a low tile takes as long to unpack its codes as a high one.
 inline void run_tiles(const Tile* tiles, int most, const std::byte* const* blocks,
-                      std::int64_t groups, const Panel& panel, float* out) {
+                      std::int64_t groups, const Panel& panel, std::ptrdiff_t ahead, float* out) {
   int n_tiles = (panel.n + most - 1) / most;
   for (int r = 0, n = 0; r < panel.n; r += n, --n_tiles) {
     n = (panel.n - r + n_tiles - 1) / n_tiles;
-    tiles[n - 1](blocks, groups, panel.rows + r, out + kBlockRows * r, r == 0);
+    tiles[n - 1](blocks, groups, panel.rows + r, out + kBlockRows * r, r == 0 ? ahead : 0);
   }
 }
 
-// One block or two.
+// One block or two, side by side where that is worth it.
 inline void multiply_blocks(const TileSet& set, const std::byte* const (&blocks)[2], int n_blocks,
-                            std::int64_t groups, const Panel& panel, float* out) {
-  if (n_blocks == 2 && set.pairs != nullptr && panel.n >= 4)
-    return run_tiles(set.pairs, set.most, blocks, groups, panel, out);
+                            std::int64_t groups, const Panel& panel, std::ptrdiff_t ahead,
+                            float* out) {
+  if (n_blocks == 2 && set.pairs_for(panel.n))
+    return run_tiles(set.pairs, set.most, blocks, groups, panel, ahead, out);
   for (int b = 0; b < n_blocks; ++b)
-    run_tiles(set.tiles, set.most, blocks + b, groups, panel, out + kSecondOut * b);
+    run_tiles(set.tiles, set.most, blocks + b, groups, panel, ahead, out + kSecondOut * b);
 }
 
 // One row of a block's results, `y` [n], n < 16 in a last block only.
@@ -110,21 +113,34 @@ LILY_INLINE void prefetch_results(const LinearJob& job, std::int64_t first, int 
     __builtin_prefetch(job.y + job.rows.out[first + r] * job.y_stride + column, 1);
 }
 
+// From the records of the `n` blocks that begin at `block` to those to ask for meanwhile: some way
+// on in the same block where that is long, else the next blocks, which after the last are the next
+// job's.
+inline std::ptrdiff_t prefetch_distance(const LinearJob& job, const std::byte* block,
+                                        std::int64_t n, bool last) {
+  const auto record = static_cast<std::ptrdiff_t>(record_bytes(job.bits));
+  if (job.groups > kPrefetchRecords) return kPrefetchRecords * record;
+  if (!last) return n * job.groups * record;
+  return job.next_blocks == nullptr ? 0 : job.next_blocks - block;
+}
+
 inline void multiply_panel(const LinearJob& job, const TileSet& set, std::int64_t first,
                            const Panel& panel) {
   alignas(64) float results[2 * kSecondOut];
   const bool gated = job.epilogue == Epilogue::kSiluMul;
+  const std::int64_t most = !gated && set.pairs_for(panel.n) ? 2 : 1;
   const std::size_t block_bytes = record_bytes(job.bits) * static_cast<std::size_t>(job.groups);
-  // A pair is a block of each matrix, or two neighbours of one.
+  // Side by side lie a block of each matrix, or two neighbours of one.
   for (std::int64_t b = 0, n = 0; b < job.n_blocks; b += n) {
-    n = gated ? 1 : std::min<std::int64_t>(2, job.n_blocks - b);
+    n = std::min(most, job.n_blocks - b);
     const std::size_t offset = block_bytes * static_cast<std::size_t>(b);
     const std::byte* const block = job.blocks + offset;
     const std::byte* const pair[2] = {block,
                                       gated ? job.second_blocks + offset : block + block_bytes};
     for (std::int64_t i = 0; i < n; ++i)
       prefetch_results(job, first, panel.n, kBlockRows * (b + i));
-    multiply_blocks(set, pair, gated ? 2 : static_cast<int>(n), job.groups, panel, results);
+    multiply_blocks(set, pair, gated ? 2 : static_cast<int>(n), job.groups, panel,
+                    prefetch_distance(job, block, n, b + n == job.n_blocks), results);
     for (std::int64_t i = 0; i < n; ++i)
       finish_block(job, results + kSecondOut * i, results + kSecondOut, first, panel.n,
                    kBlockRows * (b + i));

@@ -17,22 +17,21 @@ inline constexpr int kPanelRows = 64;
 // processor's own prefetch does not keep up. Measured on one thread of an EPYC Milan, decode at 1 /
 // 2 / 4 rows: 14.1 / 13.3 / 11.6 GB/s without, 16.8 / 17.3 / 14.5 with; 1, 2 or 9 KB ahead are no
 // better.
-inline constexpr std::size_t kPrefetchBytes = 8 * record_bytes(4);
+inline constexpr std::ptrdiff_t kPrefetchRecords = 8;
 
 template <int Bits>
-LILY_INLINE void prefetch_ahead(const std::byte* record) {
-  for (std::size_t i = 0; i < record_bytes(Bits); i += 64)
-    __builtin_prefetch(record + kPrefetchBytes + i, 0, 2);
+LILY_INLINE void prefetch_record(const std::byte* record) {
+  for (std::size_t i = 0; i < record_bytes(Bits); i += 64) __builtin_prefetch(record + i, 0, 2);
 }
 
 // Where the results of a tile's second block go, counted from those of its first.
 inline constexpr std::int64_t kSecondOut = kPanelRows * kBlockRows;
 
 // out[kSecondOut b + 16 r + lane] for blocks[0 .. B - 1] and rows[0 .. R - 1], each with `groups`
-// groups. prefetch: the blocks come from memory.
+// groups. ahead: how far behind a record lies the one to ask for; 0: none.
 template <int B, int R, int Bits>
 inline void int8_tile(const std::byte* const* blocks, std::int64_t groups, const void* const* rows,
-                      float* out, bool prefetch) {
+                      float* out, std::ptrdiff_t ahead) {
   const std::byte* codes[B];
   const Int8Group* x[R];
   F16 acc[B][R];
@@ -43,8 +42,8 @@ inline void int8_tile(const std::byte* const* blocks, std::int64_t groups, const
   }
   for (std::int64_t g = 0; g < groups; ++g) {
     F16 dots[B][R];
-    if (prefetch) {
-      for (int b = 0; b < B; ++b) prefetch_ahead<Bits>(codes[b] - 4 * kBlockRows);
+    if (ahead != 0) {
+      for (int b = 0; b < B; ++b) prefetch_record<Bits>(codes[b] - 4 * kBlockRows + ahead);
     }
     group_dots<B, R, Bits>(codes, x, dots);
 #pragma GCC unroll 2
@@ -101,7 +100,7 @@ LILY_INLINE void exact_dots(const std::byte* codes, const F32Group* const (&x)[R
 // / 77 for 4-bit codes, 34 / 54 / 64 / 70 for 8-bit ones. All four rows' sums side by side: 51.
 template <int R, int Bits>
 inline void exact_tile(const std::byte* const* blocks, std::int64_t groups, const void* const* rows,
-                       float* out, bool prefetch) {
+                       float* out, std::ptrdiff_t ahead) {
   const std::byte* block = blocks[0];
   const F32Group* x[R];
   F16 acc[R];
@@ -110,7 +109,7 @@ inline void exact_tile(const std::byte* const* blocks, std::int64_t groups, cons
     acc[r] = zero();
   }
   for (std::int64_t g = 0; g < groups; ++g, block += record_bytes(Bits)) {
-    if (prefetch) prefetch_ahead<Bits>(block);
+    if (ahead != 0) prefetch_record<Bits>(block + ahead);
     F16 sums[R];
     exact_dots<R, Bits>(block + 4 * kBlockRows, x, sums);
     const auto* sides = reinterpret_cast<const std::uint16_t*>(block);
