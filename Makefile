@@ -5,7 +5,7 @@ FUZZ_RUNS ?= 1000000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-bare format tidy clean
+.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-bare test-arm format tidy clean
 
 all: setup lily
 
@@ -58,6 +58,10 @@ test-oracle:
 	tools/pocket/check_goldens.sh
 test-bare:
 	tools/bare_root.sh
+test-arm: setup-arm lily
+	tools/arm_sysroot.sh build/arm64-sysroot
+	cmake --preset arm64 -DLILY_TESTS=ON && cmake --build --preset arm64 --target lily backend_test
+	tools/arm_check.py build/release/lily build/arm64
 
 # --- house -------------------------------------------------------------------------------------------------------------
 setup:
@@ -66,6 +70,8 @@ setup-test:
 	@tools/setup.sh test
 setup-dev:
 	@tools/setup.sh dev
+setup-arm:
+	@tools/setup.sh arm
 
 format: setup-dev
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

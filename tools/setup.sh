@@ -3,6 +3,7 @@
 #   tools/setup.sh run     what the program needs
 #   tools/setup.sh test    and the test libraries
 #   tools/setup.sh dev     and the other compiler, its libraries, formatter and coverage tools
+#   tools/setup.sh arm     what the tests need, a cross compiler for 64-bit ARM and an emulator (Debian only)
 set -euo pipefail
 level=${1:-run}
 
@@ -11,13 +12,14 @@ debian=(g++ cmake make ninja-build ccache pkg-config libexpected-dev libfmt-dev 
 brew=(cmake ninja ccache pkg-config tl-expected fmt spdlog nlohmann-json simdjson cli11 pcre2 utf8proc xxhash)
 case $level in
   run) ;;
-  test | dev) debian+=(libgtest-dev libgmock-dev librapidcheck-dev python3) brew+=(googletest rapidcheck) ;;
-  *) echo "setup.sh: level '$level', expected run, test or dev" >&2; exit 2 ;;
+  test | dev | arm) debian+=(libgtest-dev libgmock-dev librapidcheck-dev python3) brew+=(googletest rapidcheck) ;;
+  *) echo "setup.sh: level '$level', expected run, test, dev or arm" >&2; exit 2 ;;
 esac
 if [ "$level" = dev ]; then
   debian+=(clang clang-format clang-tidy libclang-rt-14-dev llvm-14 libc++-14-dev libc++abi-14-dev universal-ctags)
   brew+=(llvm universal-ctags)
 fi
+if [ "$level" = arm ]; then debian+=(g++-aarch64-linux-gnu qemu-user); fi
 
 missing_on_debian() {
   for package in "${debian[@]}"; do

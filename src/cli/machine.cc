@@ -3,6 +3,10 @@
 
 #include <unistd.h>
 
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
@@ -15,17 +19,37 @@
 namespace lily::cli {
 namespace {
 
+#if defined(__APPLE__)
+
+std::string cpu_name() {
+  char name[256] = {};
+  std::size_t size = sizeof name - 1;
+  if (sysctlbyname("machdep.cpu.brand_string", name, &size, nullptr, 0) != 0) return "";
+  return name;
+}
+
+#else
+
 constexpr std::size_t kMaxCpuInfoBytes = 16u << 20;
 
+// The first value of a field of /proc/cpuinfo.
+std::string field_of(const std::string& text, std::string_view name) {
+  const auto field = text.find(name);
+  const auto colon = field == std::string::npos ? field : text.find(": ", field);
+  if (colon == std::string::npos) return "";
+  return text.substr(colon + 2, text.find('\n', colon) - colon - 2);
+}
+
+// Linux on ARM has numbers for a name.
 std::string cpu_name() {
   const auto text = read_file("/proc/cpuinfo", kMaxCpuInfoBytes);
   if (!text) return "";
-  constexpr std::string_view kField = "model name";
-  const auto field = text->find(kField);
-  const auto colon = field == std::string::npos ? field : text->find(": ", field);
-  if (colon == std::string::npos) return "";
-  return text->substr(colon + 2, text->find('\n', colon) - colon - 2);
+  if (auto name = field_of(*text, "model name"); !name.empty()) return name;
+  const auto maker = field_of(*text, "CPU implementer"), part = field_of(*text, "CPU part");
+  return part.empty() ? "" : "ARM processor of maker " + maker + ", part " + part;
 }
+
+#endif
 
 // The folder itself, or the nearest one above it that exists.
 Path existing_part(Path folder) {

@@ -1,6 +1,11 @@
 // Finding a checkpoint, and opening it with the flags of a command.
 #include "cli/model_source.h"
 
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#endif
+
+#include <cstdint>
 #include <system_error>
 
 #include "cli/terminal.h"
@@ -13,10 +18,20 @@ bool is_checkpoint(const Path& folder) {
   return std::filesystem::exists(folder / "config.json", ignored);
 }
 
-Path beside_the_program() {
+// Empty where the system does not say.
+Path program_file() {
   std::error_code failed;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  return failed ? Path() : program.parent_path().parent_path() / "share/lily/pocket";
+#if defined(__APPLE__)
+  char name[4096];
+  std::uint32_t size = sizeof name;
+  return _NSGetExecutablePath(name, &size) == 0 ? std::filesystem::canonical(name, failed) : Path();
+#else
+  return std::filesystem::read_symlink("/proc/self/exe", failed);
+#endif
+}
+
+Path beside_the_program() {
+  return program_file().parent_path().parent_path() / "share/lily/pocket";
 }
 
 void show_packing(ProgressLine& line, const PackProgress& progress) {

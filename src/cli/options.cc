@@ -44,7 +44,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                "Let --context go beyond what the model was made for")
       ->group("Model");
   app.add_option("--isa", flags.isa,
-                 "Instruction set instead of the best one: avx512, avx2, portable")
+                 "Instruction set instead of the best one: avx512, avx2, neon-i8mm, neon, portable")
       ->group("Model");
   app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")
       ->group("Model");

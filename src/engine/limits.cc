@@ -15,7 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/arm_features.h"
 #include "base/cores.h"
+#include "engine/limits_neon.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -140,6 +142,10 @@ constexpr std::array kKernelSets = {
               },
               read_avx2, integer_avx512},
     KernelSet{"avx2", [] { return __builtin_cpu_supports("avx2") != 0; }, read_avx2, integer_avx2},
+#elif defined(__aarch64__)
+    KernelSet{"neon-i8mm", [] { return arm_has_dotprod() && arm_has_i8mm(); }, read_portable,
+              integer_neon_i8mm},
+    KernelSet{"neon", arm_has_dotprod, read_portable, integer_neon},
 #endif
     KernelSet{"portable", [] { return true; }, read_portable, integer_portable},
 };

@@ -21,7 +21,7 @@ struct LimitsRequest {
 struct MachineLimits {
   int threads = 0;
   std::size_t bytes = 0;
-  std::string kernel;                       // "avx512", "avx2", ...
+  std::string kernel;                       // "avx512", "avx2", "neon", ...
   double read_one = 0, read_all = 0;        // Bytes a second: one thread, all of them.
   double integer_one = 0, integer_all = 0;  // Multiply-adds of 8-bit integers a second.
 };

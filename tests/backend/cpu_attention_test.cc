@@ -38,7 +38,7 @@ AttentionCase attention_case(const ModelSpec& spec, const std::vector<Piece>& pi
 
 double largest_magnitude(const std::vector<float>& x) {
   double most = 0.0;
-  for (const float v : x) most = std::fmax(most, std::fabs(v));
+  for (const float v : x) most = std::max(most, std::fabs(double{v}));
   return most;
 }
 

@@ -26,7 +26,7 @@ TEST(CpuBackend, NamesTheInstructionSetThatIsUnknown) {
 // named.
 class CpuInstructionSets : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Names, CpuInstructionSets,
-                         ::testing::Values("avx512", "avx2", "portable"));
+                         ::testing::Values("avx512", "avx2", "neon-i8mm", "neon", "portable"));
 
 TEST_P(CpuInstructionSets, AreUsedWhereTheyAreNamed) {
   const auto opened = open({.threads = 1, .isa = GetParam()});

@@ -34,11 +34,11 @@ LIBRARIES = {
     "histedit.h": {"cli"},
     "editline/": {"cli"},
     "immintrin.h": {"backend/cpu", "engine"},  # engine/limits.cc measures what the machine can do.
-    "arm_neon.h": {"backend/cpu"},
+    "arm_neon.h": {"backend/cpu", "engine"},
     "cpuid.h": {"backend/cpu"},
 }
 IN_HEADERS = {"tl/expected.hpp", "immintrin.h", "arm_neon.h"}
-SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "errno.h", "linux/",
+SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "mach-o/", "errno.h", "linux/",
           "stdlib.h")
 
 # (pattern in stripped C++, files it is allowed in, what to use instead).

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "base/arm_features.h"
+
 namespace lily::cpu {
 namespace {
 
@@ -28,6 +30,9 @@ constexpr std::array kIsas = {
     Isa{"avx2",
         [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; },
         kernels_avx2},
+#elif defined(__aarch64__)
+    Isa{"neon-i8mm", [] { return arm_has_dotprod() && arm_has_i8mm(); }, kernels_neon_i8mm},
+    Isa{"neon", arm_has_dotprod, kernels_neon},
 #endif
     Isa{"portable", [] { return true; }, kernels_portable},
 };

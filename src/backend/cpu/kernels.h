@@ -44,6 +44,9 @@ const Kernels& kernels_portable();
 #if defined(__x86_64__)
 const Kernels& kernels_avx512();
 const Kernels& kernels_avx2();
+#elif defined(__aarch64__)
+const Kernels& kernels_neon();
+const Kernels& kernels_neon_i8mm();
 #endif
 
 // The tables that this processor can run, best first; portable is the last.

@@ -31,6 +31,8 @@
 #include "backend/cpu/simd_avx512.h"
 #elif defined(LILY_ISA_AVX2)
 #include "backend/cpu/simd_avx2.h"
+#elif defined(LILY_ISA_NEON)
+#include "backend/cpu/simd_neon.h"
 #else
 #include "backend/cpu/simd_portable.h"
 #endif

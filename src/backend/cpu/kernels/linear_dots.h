@@ -10,6 +10,8 @@
 #include "backend/cpu/kernels/linear_avx512.h"
 #elif defined(LILY_ISA_AVX2)
 #include "backend/cpu/kernels/linear_avx2.h"
+#elif defined(LILY_ISA_NEON)
+#include "backend/cpu/kernels/linear_neon.h"
 #else
 #include "backend/cpu/kernels/linear_portable.h"
 #endif
