@@ -89,4 +89,4 @@ class Case(unittest.TestCase):
 
 
 def main():
-    unittest.main(verbosity=1)
+    unittest.main(verbosity=2)  # Says what is skipped and why.
