@@ -57,6 +57,8 @@ class Bench {
   Result<Measured> measure(int prompt_tokens, int tokens) {
     std::vector<double> rates;
     double barriers = 0;
+    // A first prompt brings pages into memory and wakes the threads; it does not count.
+    if (tokens == 1) LILY_RETURN_IF_ERROR(generate(prompt_tokens, tokens));
     for (int run = 0; run < flags_.repeat; ++run) {
       LILY_TRY(const auto result, generate(prompt_tokens, tokens));
       rates.push_back(tokens == 1 ? prefill_rate(result) : decode_rate(result));

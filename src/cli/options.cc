@@ -216,7 +216,9 @@ void describe_bench(CLI::App& bench, AllFlags& flags, ParsedLine& line) {
       ->delimiter(',')
       ->check(CLI::Range(1, kMostTokens))
       ->capture_default_str();
-  bench.add_option("--repeat", flags.bench.repeat, "Measurements of each")
+  bench
+      .add_option("--repeat", flags.bench.repeat,
+                  "Measurements of each; a first prompt does not count")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   bench.add_flag("--json", flags.bench.json, "One JSON object");
