@@ -43,12 +43,19 @@ struct Measured {
   int prompt_tokens = 0, tokens = 0;
   Spread rate;
   double barriers = 0;  // Per decoded token.
+  // The machine's own rates, the mean of just before and just after: it may be shared, and drift.
+  double read_rate = 0, integer_rate = 0;
 };
+
+LimitsRequest limits_request(const BenchFlags& flags) {
+  return {.threads = flags.engine.threads, .isa = flags.engine.isa, .bytes = kReadBytes};
+}
 
 class Bench {
  public:
-  Bench(Engine& engine, const BenchFlags& flags, InterruptScope& interrupt)
-      : engine_(engine), flags_(flags), interrupt_(interrupt) {}
+  Bench(Engine& engine, const BenchFlags& flags, const MachineLimits& limits,
+        InterruptScope& interrupt)
+      : engine_(engine), flags_(flags), limits_(limits), interrupt_(interrupt) {}
 
   Result<Measured> prefill(int n_tokens) { return measure(n_tokens, 1); }
   Result<Measured> decode(int depth) { return measure(depth, flags_.decode_tokens + 1); }
@@ -64,7 +71,14 @@ class Bench {
       rates.push_back(tokens == 1 ? prefill_rate(result) : decode_rate(result));
       barriers = static_cast<double>(result.decode_barriers) / std::max(1, tokens - 1);
     }
-    return Measured{prompt_tokens, tokens, spread_of(std::move(rates)), barriers};
+    const MachineLimits before = limits_;
+    LILY_TRY(limits_, measure_limits(limits_request(flags_)));
+    return Measured{prompt_tokens,
+                    tokens,
+                    spread_of(std::move(rates)),
+                    barriers,
+                    (before.read_all + limits_.read_all) / 2,
+                    (before.integer_all + limits_.integer_all) / 2};
   }
 
   // Greedy, from an empty state, and never ended by the model.
@@ -88,6 +102,7 @@ class Bench {
 
   Engine& engine_;
   const BenchFlags& flags_;
+  MachineLimits limits_;  // As measured last.
   InterruptScope& interrupt_;
 };
 
@@ -114,7 +129,7 @@ std::string limits_table(const MachineLimits& l) {
              l.integer_one / 1e9, l.integer_all / 1e9, l.threads, l.kernel);
 }
 
-ordered_json prefill_json(const Measured& m, const TokenWork& work, const MachineLimits& limits) {
+ordered_json prefill_json(const Measured& m, const TokenWork& work) {
   const double per_token = static_cast<double>(work.multiply_adds) +
                            static_cast<double>(work.head_multiply_adds) / m.prompt_tokens;
   const double achieved = m.rate.median * per_token;
@@ -122,10 +137,11 @@ ordered_json prefill_json(const Measured& m, const TokenWork& work, const Machin
           {"tokens_per_second", spread_json(m.rate)},
           {"multiply_adds_per_token", per_token},
           {"multiply_adds_per_second", achieved},
-          {"share_of_integer_rate", achieved / limits.integer_all}};
+          {"integer_multiply_adds_per_second", m.integer_rate},
+          {"share_of_integer_rate", achieved / m.integer_rate}};
 }
 
-ordered_json decode_json(const Measured& m, const TokenWork& work, const MachineLimits& limits) {
+ordered_json decode_json(const Measured& m, const TokenWork& work) {
   const auto per_token = static_cast<double>(work.weight_bytes + work.state_bytes + work.kv_bytes);
   const double achieved = m.rate.median * per_token;
   return {{"depth", m.prompt_tokens},
@@ -136,7 +152,8 @@ ordered_json decode_json(const Measured& m, const TokenWork& work, const Machine
           {"state_bytes_per_token", work.state_bytes},
           {"kv_bytes_per_token", work.kv_bytes},
           {"bytes_per_second", achieved},
-          {"share_of_read_rate", achieved / limits.read_all},
+          {"read_bytes_per_second", m.read_rate},
+          {"share_of_read_rate", achieved / m.read_rate},
           {"barriers_per_token", m.barriers}};
 }
 
@@ -172,20 +189,19 @@ std::string as_table(const ordered_json& out, const MachineLimits& limits) {
 Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags,
                                  const MachineLimits& limits) {
   InterruptScope interrupt;
-  Bench bench(engine, flags, interrupt);
+  Bench bench(engine, flags, limits, interrupt);
   ordered_json out = {{"backend", engine.backend().description},
                       {"limits", limits_json(limits)},
                       {"prefill", ordered_json::array()},
                       {"decode", ordered_json::array()}};
   for (const int n : flags.prefill) {
     LILY_TRY(const auto measured, bench.prefill(n));
-    out["prefill"].push_back(prefill_json(measured, work_per_token(engine.spec(), 0), limits));
+    out["prefill"].push_back(prefill_json(measured, work_per_token(engine.spec(), 0)));
   }
   for (const int depth : flags.decode_tokens > 0 ? flags.depths : std::vector<int>{}) {
     LILY_TRY(const auto measured, bench.decode(depth));
     const auto mean_depth = depth + flags.decode_tokens / 2;
-    out["decode"].push_back(
-        decode_json(measured, work_per_token(engine.spec(), mean_depth), limits));
+    out["decode"].push_back(decode_json(measured, work_per_token(engine.spec(), mean_depth)));
   }
   const ProcessMemory memory = process_memory();
   out["memory"] = {{"resident_bytes", memory.resident_bytes},
@@ -196,9 +212,7 @@ Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags,
 }  // namespace
 
 Result<int> execute(const BenchFlags& flags) {
-  LILY_TRY(const auto limits,
-           measure_limits(
-               {.threads = flags.engine.threads, .isa = flags.engine.isa, .bytes = kReadBytes}));
+  LILY_TRY(const auto limits, measure_limits(limits_request(flags)));
   LILY_TRY(const auto engine, open_engine(flags.engine, {}));
   LILY_TRY(const auto out, measure_all(*engine, flags, limits));
   print_out(flags.json ? out.dump(2) + "\n" : as_table(out, limits));

@@ -125,7 +125,7 @@ class SynthAndBench(Case):
         for rate in [row["tokens_per_second"] for row in got["prefill"] + got["decode"]]:
             self.assertTrue(0 < rate["min"] <= rate["median"] <= rate["max"])
         for row in got["decode"]:
-            self.assertAlmostEqual(row["share_of_read_rate"], row["bytes_per_second"] / got["limits"]["read_bytes_per_second"])
+            self.assertAlmostEqual(row["share_of_read_rate"], row["bytes_per_second"] / row["read_bytes_per_second"])
             self.assertTrue(1 <= row["barriers_per_token"] <= 9 * 8 + 8)  # The pocket has 8 layers.
         self.assertGreater(got["memory"]["resident_bytes"], got["memory"]["anonymous_bytes"])
 
