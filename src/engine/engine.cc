@@ -98,21 +98,6 @@ const BackendInfo& Engine::backend() const { return impl_->backend->info(); }
 int Engine::context_tokens() const { return impl_->context_tokens(); }
 Session& Engine::session() { return *impl_->session; }
 
-Result<void> run_pass(Engine::Impl& engine, std::span<const TokenId> tokens, int position, const HeadUse& use,
-                      std::span<const std::int32_t> head_rows) {
-  const int n = static_cast<int>(tokens.size());
-  LILY_RETURN_IF_ERROR(engine.model.state.reserve(*engine.backend, 0, position + n));
-  PassControl& control = engine.model.buffers.control();
-  control.n_rows = n;
-  control.n_segments = 1;
-  control.segments[0] = {.first_row = 0, .n_rows = n, .position = position, .sequence = 0,
-                         .state_in = position == 0 ? -1 : 0, .state_out = 0, .snapshots = -1, .reserved = 0};
-  std::copy(tokens.begin(), tokens.end(), control.tokens);
-  control.n_head_rows = static_cast<std::int32_t>(head_rows.size());
-  std::copy(head_rows.begin(), head_rows.end(), control.head_rows);
-  return engine.backend->wait(forward(*engine.backend, engine.model, use));
-}
-
 namespace {
 
 // The scored rows of one pass whose first row is position `begin` of the text.
@@ -133,7 +118,8 @@ Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int 
     use.reference_log_probs = reference;
   }
   const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  LILY_RETURN_IF_ERROR(run_pass(engine, tokens, begin, use, head_rows));
+  LILY_RETURN_IF_ERROR(run_pass(*engine.backend, engine.model,
+                                {.tokens = tokens, .position = begin, .head = use, .head_rows = head_rows}));
   const ScoreRows& rows = engine.model.buffers.score();
   for (std::size_t i = 0; i < head_rows.size(); ++i) {
     if (rows.not_finite[i]) {

@@ -11,7 +11,6 @@
 namespace lily {
 namespace {
 
-constexpr int kLiveSlot = 0;
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxStopBytes = 1024;
 
@@ -25,52 +24,6 @@ bool cancelled(const GenerateRequest& request) {
 }
 
 }  // namespace
-
-Result<SamplingBuffers> SamplingBuffers::create(Backend& backend, int vocab_rows) {
-  SamplingBuffers out;
-  const auto rows = static_cast<std::size_t>(vocab_rows);
-  LILY_TRY(out.control, backend.allocate(sizeof(SamplingControl), "sampling control"));
-  LILY_TRY(out.generated, backend.allocate(rows * sizeof(std::int32_t), "token counts"));
-  LILY_TRY(out.in_prompt, backend.allocate(rows, "prompt tokens"));
-  LILY_TRY(out.bias_ids, backend.allocate(kMaxLogitBias * sizeof(std::int32_t), "bias"));
-  LILY_TRY(out.bias_values, backend.allocate(kMaxLogitBias * sizeof(float), "bias"));
-  return out;
-}
-
-void SamplingBuffers::begin(Backend& backend, const SamplingParams& params, std::span<const TokenId> prompt) {
-  const std::vector<std::byte> zeros(generated.bytes());
-  backend.write(generated, 0, zeros);
-  std::vector<std::uint8_t> seen(in_prompt.bytes());
-  for (const TokenId id : prompt) seen[static_cast<std::size_t>(id)] = 1;
-  backend.write(in_prompt, 0, std::as_bytes(std::span(seen)));
-  std::vector<std::int32_t> ids;
-  std::vector<float> values;
-  for (const auto& [id, value] : params.logit_bias) ids.push_back(id), values.push_back(value);
-  backend.write(bias_ids, 0, std::as_bytes(std::span(ids)));
-  backend.write(bias_values, 0, std::as_bytes(std::span(values)));
-  host_ = {.generated = generated.as<std::int32_t>(),
-           .in_prompt = in_prompt.as<std::uint8_t>(),
-           .bias_ids = bias_ids.as<std::int32_t>(),
-           .bias_values = bias_values.as<float>(),
-           .allowed = nullptr,
-           .seed = params.seed,
-           .draw = 0,
-           .temperature = params.temperature,
-           .top_p = params.top_p,
-           .min_p = params.min_p,
-           .repetition_penalty = params.repetition_penalty,
-           .presence_penalty = params.presence_penalty,
-           .frequency_penalty = params.frequency_penalty,
-           .top_k = params.top_k,
-           .n_bias = static_cast<std::int32_t>(ids.size()),
-           .n_top = params.n_top};
-  set_draw(backend, 0);
-}
-
-void SamplingBuffers::set_draw(Backend& backend, std::uint64_t draw) {
-  host_.draw = draw;
-  backend.write(control, 0, std::as_bytes(std::span(&host_, 1)));
-}
 
 // The tokens that KV cache and live state stand for, and the states kept beside the live one.
 struct Session::Timeline {
@@ -262,7 +215,9 @@ Result<void> Session::step(std::span<const TokenId> tokens, int position, bool c
   const std::int32_t last_row = static_cast<std::int32_t>(tokens.size()) - 1;
   engine_.model.buffers.sampling()[0] = engine_.sampling.address();
   const HeadUse use{.kind = choose ? HeadUse::Kind::kChoose : HeadUse::Kind::kNone};
-  LILY_RETURN_IF_ERROR(run_pass(engine_, tokens, position, use, std::span(&last_row, choose ? 1 : 0)));
+  LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model,
+                                {.tokens = tokens, .position = position, .head = use,
+                                 .head_rows = std::span(&last_row, choose ? 1 : 0)}));
   timeline_->tokens.insert(timeline_->tokens.end(), tokens.begin(), tokens.end());
   return {};
 }

@@ -1,6 +1,8 @@
 // The model: what happens to a row from its token to its logits, step after step. Shapes and letters: backend/args.h.
 #include "model/forward.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace lily {
@@ -157,6 +159,21 @@ Ticket forward(Backend& backend, Model& model, const HeadUse& use) {
     for (int block = 0; block < head_blocks; ++block) pass.head(use, block * kHeadBlockRows);
   }
   return backend.submit();
+}
+
+Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request) {
+  const int n = static_cast<int>(request.tokens.size());
+  LILY_RETURN_IF_ERROR(model.state.reserve(backend, 0, request.position + n));
+  PassControl& control = model.buffers.control();
+  control.n_rows = n;
+  control.n_segments = 1;
+  control.segments[0] = {.first_row = 0, .n_rows = n, .position = request.position, .sequence = 0,
+                         .state_in = request.position == 0 ? -1 : kLiveSlot, .state_out = kLiveSlot, .snapshots = -1,
+                         .reserved = 0};
+  std::copy(request.tokens.begin(), request.tokens.end(), control.tokens);
+  control.n_head_rows = static_cast<std::int32_t>(request.head_rows.size());
+  std::copy(request.head_rows.begin(), request.head_rows.end(), control.head_rows);
+  return backend.wait(forward(backend, model, request.head));
 }
 
 }  // namespace lily

@@ -1,5 +1,7 @@
-// One pass of the model over the rows that PassBuffers::control() names.
+// The model as steps: one pass over the rows that PassBuffers::control() names, and the usual pass of one sequence.
 #pragma once
+
+#include <span>
 
 #include "model/pass.h"
 #include "model/state.h"
@@ -34,5 +36,17 @@ struct HeadUse {
 
 // Enqueues the pass and returns its ticket; results lie in model.buffers once the ticket is waited for.
 Ticket forward(Backend& backend, Model& model, const HeadUse& use);
+
+// Consecutive tokens of sequence 0, whose live state is slot kLiveSlot.
+struct PassRequest {
+  std::span<const TokenId> tokens;
+  int position = 0;  // Of the first token; at 0 the sequence starts anew.
+  HeadUse head;
+  std::span<const std::int32_t> head_rows;  // Which of the tokens' rows.
+};
+inline constexpr int kLiveSlot = 0;
+
+// Reserves pages, fills in the control, runs the pass and waits for it.
+Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request);
 
 }  // namespace lily

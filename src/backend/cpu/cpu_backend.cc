@@ -1,4 +1,4 @@
-// Memory and scratch. The steps lie in files of their names, the choice of an instruction set in
+// Memory and scratch. The steps: see cpu_backend.h; the choice of an instruction set:
 // kernels.cc.
 #include "backend/cpu/cpu_backend.h"
 

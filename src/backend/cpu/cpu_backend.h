@@ -1,5 +1,6 @@
 // The CPU backend: each step runs at once, on one thread pool, with kernels for the instruction set
-// found at start. A step's method lies in the file of its name; the loops over numbers lie in
+// found at start. A step's method lies in the file of its name; those that are plain products lie
+// together in projections.cc, the two of the experts in experts.cc. The loops over numbers lie in
 // kernels/, compiled once per instruction set (isa_*.cc). Every float has one written order of
 // operations that is the same in all instruction sets and for any number of threads, rows or chunks
 // (docs/NUMERICS.md).
@@ -37,8 +38,8 @@ class CpuBackend final : public Backend {
   void attention_prepare(const AttentionPrepareArgs&) override;
   void attention(const AttentionArgs&) override;
   void route(const RouteArgs&) override;
-  void experts_up(const ExpertsUpArgs&) override;
-  void experts_down(const ExpertsDownArgs&) override;
+  void experts_up(const ExpertsUpArgs& args) override { linear_.experts_up(args); }
+  void experts_down(const ExpertsDownArgs& args) override { linear_.experts_down(args); }
   void head(const HeadArgs&) override;
   void score(const ScoreArgs&) override;
   void choose(const ChooseArgs&) override;

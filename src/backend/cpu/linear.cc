@@ -149,19 +149,4 @@ float* Linear::route(const RouteArgs& args) {
   return logits_.as<float>();
 }
 
-void Linear::embed(const EmbedArgs& args) {
-  const QuantMatrix& table = args.table;
-  const std::int64_t n = args.control->n_rows, groups = table.cols / kQuantGroup;
-  const std::size_t block_bytes = record_bytes(table.bits) * static_cast<std::size_t>(groups);
-  pool_.parallel_for(n_chunks(n, kPackRows), [&](std::int64_t task) {
-    for (auto i = task * kPackRows; i < std::min(n, (task + 1) * kPackRows); ++i) {
-      const auto token = static_cast<std::size_t>(args.control->tokens[i]);
-      const auto* block =
-          static_cast<const std::byte*>(table.codes) + block_bytes * (token / kBlockRows);
-      kernels_.linear.dequantise(block, groups, table.bits, static_cast<int>(token % kBlockRows),
-                                 args.h + i * table.cols);
-    }
-  });
-}
-
 }  // namespace lily::cpu

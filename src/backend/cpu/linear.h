@@ -41,8 +41,6 @@ class Linear {
     float* y;  // [n, weight.rows]
   };
 
-  // h [T, D] = rows of the table.
-  void embed(const EmbedArgs& args);
   // y = x W^T for each product, x as it is or rmsnorm(x).
   void multiply(const Rows& rows, const Norm* norm, std::span<const Product> products);
   // product.y += x W^T
@@ -50,6 +48,7 @@ class Linear {
   // Always with fp32 activations: args.x = rmsnorm(h), shared_weight [T] = the product with the
   // shared gate, as it is. Returns the router's logits [T, E], valid until the next call.
   float* route(const RouteArgs& args);
+  // The steps of these names, whole: experts.cc.
   void experts_up(const ExpertsUpArgs& args);
   void experts_down(const ExpertsDownArgs& args);
 

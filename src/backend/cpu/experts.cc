@@ -1,5 +1,4 @@
-// The products of chosen experts: rows grouped by expert, so that each expert's weights are read
-// once.
+// experts_up and experts_down: rows grouped by expert, so that each expert's weights are read once.
 #include <algorithm>
 
 #include "backend/cpu/linear.h"
