@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "model/pass.h"
-#include "model/state.h"
+#include "spec/state_sizes.h"
 
 namespace lily {
 namespace {

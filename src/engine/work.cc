@@ -1,13 +1,13 @@
 // Counting bytes and multiply-adds of a decoded token.
 #include "engine/work.h"
 
-#include "spec/layout.h"
+#include "spec/state_sizes.h"
 
 namespace lily {
 namespace {
 
 constexpr int kGateBits = 8;  // Router and shared gate; everything else has 4.
-constexpr std::uint64_t kKvBytes = 2;
+constexpr int kKvBytes = 2;
 
 class Counter {
  public:
@@ -47,13 +47,10 @@ TokenWork work_per_token(const ModelSpec& spec, std::int64_t cached_positions) {
     count_experts(spec, layers);
   }
   head.matrix(spec.vocab_rows, spec.hidden);
-  const auto n_delta = static_cast<std::uint64_t>(spec.count(LayerKind::kDelta));
-  const auto n_attention = static_cast<std::uint64_t>(spec.count(LayerKind::kAttention));
-  const auto state_floats = static_cast<std::uint64_t>(spec.n_value_heads) * kDeltaDim * kDeltaDim;
-  const auto kv_row = 2 * static_cast<std::uint64_t>(spec.kv_dim()) * kKvBytes;
+  const StateSizes sizes = state_sizes(spec, kKvBytes);
   return {.weight_bytes = layers.bytes + head.bytes,
-          .state_bytes = 2 * n_delta * state_floats * sizeof(float),
-          .kv_bytes = n_attention * kv_row * static_cast<std::uint64_t>(cached_positions),
+          .state_bytes = 2 * sizes.slot_bytes,
+          .kv_bytes = sizes.kv_bytes_per_token * static_cast<std::uint64_t>(cached_positions),
           .multiply_adds = layers.multiply_adds,
           .head_multiply_adds = head.multiply_adds};
 }

@@ -11,7 +11,7 @@ namespace lily {
 struct TokenWork {
   std::uint64_t weight_bytes =
       0;  // Quantised matrices, scales and biases included; the chosen experts only.
-  std::uint64_t state_bytes = 0;         // Recurrent states, read and written.
+  std::uint64_t state_bytes = 0;         // Recurrent states with their windows, read and written.
   std::uint64_t kv_bytes = 0;            // Cached positions, read.
   std::uint64_t multiply_adds = 0;       // In quantised matrices, lm_head left out.
   std::uint64_t head_multiply_adds = 0;  // In lm_head: once per prompt, once per generated token.

@@ -8,26 +8,9 @@
 namespace lily {
 namespace {
 
-constexpr std::size_t kSlotAlign = 4096;
-
-std::size_t delta_bytes(const ModelSpec& spec) {
-  return sizeof(float) * kDeltaDim * kDeltaDim * static_cast<std::size_t>(spec.n_value_heads);
-}
-std::size_t conv_bytes(const ModelSpec& spec) {
-  return sizeof(float) * (kConvTaps - 1) * static_cast<std::size_t>(spec.conv_dim());
-}
-std::size_t kv_row_bytes(const ModelSpec& spec, int element_bytes) {
-  return 2 * static_cast<std::size_t>(spec.kv_dim()) * static_cast<std::size_t>(element_bytes);
-}
 int pages_for(int n_positions) { return (n_positions + kKvPageTokens - 1) / kKvPageTokens; }
 
 }  // namespace
-
-StateSizes state_sizes(const ModelSpec& spec, int kv_element_bytes) {
-  const auto per_layer = round_up(delta_bytes(spec), kSectionAlign) + round_up(conv_bytes(spec), kSectionAlign);
-  return {kv_row_bytes(spec, kv_element_bytes) * static_cast<std::size_t>(spec.count(LayerKind::kAttention)),
-          round_up(per_layer * static_cast<std::size_t>(spec.count(LayerKind::kDelta)), kSlotAlign)};
-}
 
 Result<ModelState> ModelState::create(Backend& backend, const ModelSpec& spec, const StateLimits& limits) {
   ModelState state;
@@ -35,21 +18,14 @@ Result<ModelState> ModelState::create(Backend& backend, const ModelSpec& spec, c
   state.limits_ = limits;
   state.table_stride_ = pages_for(limits.max_positions);
   if (limits.n_pages == 0) state.limits_.n_pages = limits.n_sequences * state.table_stride_;
-  const int element_bytes = backend.info().kv_element_bytes;
-  state.page_bytes_ = kKvPageTokens * kv_row_bytes(spec, element_bytes);
-  state.slot_bytes_ = state_sizes(spec, element_bytes).slot_bytes;
-  std::int64_t offset = 0;
-  for (int i = 0; i < spec.count(LayerKind::kDelta); ++i) {
-    const auto conv = offset + static_cast<std::int64_t>(round_up(delta_bytes(spec), kSectionAlign));
-    state.offsets_.push_back({offset, conv});
-    offset = conv + static_cast<std::int64_t>(round_up(conv_bytes(spec), kSectionAlign));
-  }
+  state.sizes_ = state_sizes(spec, backend.info().kv_element_bytes);
+  state.page_bytes_ = kKvPageTokens * state.sizes_.kv_row;
   const auto n_pages = static_cast<std::size_t>(state.limits_.n_pages);
   for (int i = 0; i < spec.count(LayerKind::kAttention); ++i) {
     LILY_TRY(auto pages, backend.allocate(n_pages * state.page_bytes_, "KV cache"));
     state.kv_.push_back(std::move(pages));
   }
-  LILY_TRY(state.pool_, backend.allocate(static_cast<std::size_t>(limits.n_slots) * state.slot_bytes_, "recurrent states"));
+  LILY_TRY(state.pool_, backend.allocate(static_cast<std::size_t>(limits.n_slots) * state.sizes_.slot_bytes, "recurrent states"));
   LILY_TRY(state.table_, backend.allocate(sizeof(std::int32_t) * static_cast<std::size_t>(limits.n_sequences) *
                                               static_cast<std::size_t>(state.table_stride_),
                                           "page table"));
@@ -64,8 +40,9 @@ KvLayer ModelState::kv_layer(int attention_index) const {
 }
 
 StateLayer ModelState::state_layer(int delta_index) const {
-  const auto& offset = offsets_[static_cast<std::size_t>(delta_index)];
-  return {pool_.as<unsigned char>(), static_cast<std::int64_t>(slot_bytes_), offset.delta, offset.conv};
+  const auto at = static_cast<std::int64_t>(sizes_.layer_bytes) * delta_index;
+  return {pool_.as<unsigned char>(), static_cast<std::int64_t>(sizes_.slot_bytes), at,
+          at + static_cast<std::int64_t>(sizes_.conv_offset)};
 }
 
 Result<void> ModelState::reserve(Backend& backend, int sequence, int n_positions) {
@@ -95,19 +72,19 @@ void ModelState::truncate(int sequence, int n_positions) {
 }
 
 void ModelState::copy_slot(Backend& backend, int from, int to) const {
-  backend.copy({pool_.as<std::byte>(static_cast<std::size_t>(from) * slot_bytes_),
-                pool_.as<std::byte>(static_cast<std::size_t>(to) * slot_bytes_),
-                static_cast<std::int64_t>(slot_bytes_)});
+  backend.copy({pool_.as<std::byte>(static_cast<std::size_t>(from) * sizes_.slot_bytes),
+                pool_.as<std::byte>(static_cast<std::size_t>(to) * sizes_.slot_bytes),
+                static_cast<std::int64_t>(sizes_.slot_bytes)});
 }
 
 Result<void> ModelState::export_slot(Backend& backend, int slot, std::span<std::byte> bytes) const {
-  LILY_CHECK(bytes.size() == slot_bytes_);
-  return backend.read(pool_, static_cast<std::size_t>(slot) * slot_bytes_, bytes);
+  LILY_CHECK(bytes.size() == sizes_.slot_bytes);
+  return backend.read(pool_, static_cast<std::size_t>(slot) * sizes_.slot_bytes, bytes);
 }
 
 void ModelState::import_slot(Backend& backend, int slot, std::span<const std::byte> bytes) const {
-  LILY_CHECK(bytes.size() == slot_bytes_);
-  backend.write(pool_, static_cast<std::size_t>(slot) * slot_bytes_, bytes);
+  LILY_CHECK(bytes.size() == sizes_.slot_bytes);
+  backend.write(pool_, static_cast<std::size_t>(slot) * sizes_.slot_bytes, bytes);
 }
 
 std::size_t ModelState::kv_export_bytes(int n_positions) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/ops.h"
+#include "spec/state_sizes.h"
 
 namespace lily {
 
@@ -17,13 +18,6 @@ struct StateLimits {
   int n_slots = 1;           // Recurrent states that exist at a time.
 };
 
-// Bytes of the parts, from the shape alone (nothing is allocated): for plans and `lily doctor`.
-struct StateSizes {
-  std::size_t kv_bytes_per_token = 0;  // Over all attention layers.
-  std::size_t slot_bytes = 0;          // One recurrent state over all delta layers.
-};
-StateSizes state_sizes(const ModelSpec& spec, int kv_element_bytes);
-
 class ModelState {
  public:
   static Result<ModelState> create(Backend& backend, const ModelSpec& spec, const StateLimits& limits);
@@ -31,7 +25,7 @@ class ModelState {
   KvLayer kv_layer(int attention_index) const;
   StateLayer state_layer(int delta_index) const;
   const StateLimits& limits() const { return limits_; }
-  std::size_t slot_bytes() const { return slot_bytes_; }
+  std::size_t slot_bytes() const { return sizes_.slot_bytes; }
 
   // Makes the table of `sequence` cover positions 0 .. n_positions - 1. kNoMemory when no page is free.
   Result<void> reserve(Backend& backend, int sequence, int n_positions);
@@ -48,15 +42,11 @@ class ModelState {
   void import_kv(Backend& backend, int sequence, int n_positions, std::span<const std::byte> bytes) const;
 
  private:
-  struct LayerOffsets {
-    std::int64_t delta, conv;
-  };
   ModelSpec spec_;
   StateLimits limits_;
   std::size_t page_bytes_ = 0;  // One page of one layer.
-  std::size_t slot_bytes_ = 0;
+  StateSizes sizes_;
   int table_stride_ = 0;
-  std::vector<LayerOffsets> offsets_;      // [delta layers]
   std::vector<Buffer> kv_;                 // [attention layers]
   Buffer pool_;                            // [n_slots, slot_bytes]
   Buffer table_;                           // int32 [n_sequences, table_stride]

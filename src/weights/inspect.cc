@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "spec/state_sizes.h"
 #include "weights/image.h"
 #include "weights/load.h"
 
@@ -94,16 +95,6 @@ ImageState image_state(const ImagePlaces& places, const ImageHeader& wanted) {
   return state;
 }
 
-void add_memory(CheckpointSummary& out) {
-  const auto& spec = out.config.spec;
-  const auto deltas = static_cast<std::uint64_t>(spec.count(LayerKind::kDelta));
-  const auto attentions = static_cast<std::uint64_t>(spec.count(LayerKind::kAttention));
-  const auto head = static_cast<std::uint64_t>(spec.n_value_heads) * kDeltaDim * kDeltaDim;
-  const auto window = static_cast<std::uint64_t>(spec.conv_dim()) * (kConvTaps - 1);
-  out.state_bytes = deltas * (head + window) * sizeof(float);
-  out.kv_bytes_per_token = attentions * 2 * static_cast<std::uint64_t>(spec.kv_dim()) * 2;
-}
-
 }  // namespace
 
 Result<CheckpointSummary> inspect(const Path& folder, const Path& cache_folder) {
@@ -120,7 +111,10 @@ Result<CheckpointSummary> inspect(const Path& folder, const Path& cache_folder) 
     out.images.push_back(image_state(image_places(folder, layout, cache_folder), plan));
     if (layout == WeightLayout::kInterleaved16) out.image_bytes = plan.data_bytes;
   }
-  add_memory(out);
+  constexpr int kBf16Bytes = 2;
+  const StateSizes sizes = state_sizes(out.config.spec, kBf16Bytes);
+  out.state_bytes = sizes.slot_bytes;
+  out.kv_bytes_per_token = sizes.kv_bytes_per_token;
   return out;
 }
 

@@ -40,7 +40,7 @@ struct CheckpointSummary {
                                                         // counted as one row.
   std::uint64_t source_bytes = 0;   // Tensors of the language model in the checkpoint.
   std::uint64_t image_bytes = 0;    // Weights in memory, layout kInterleaved16.
-  std::uint64_t state_bytes = 0;    // Recurrent state of one sequence: delta states and convolution windows, f32.
+  std::uint64_t state_bytes = 0;    // Recurrent state of one sequence: a slot of spec/state_sizes.h.
   std::uint64_t kv_bytes_per_token = 0;  // bf16
 };
 

@@ -117,6 +117,7 @@ TEST(Inspect, DescribesThePocket) {
   EXPECT_EQ(parts, summary->source_bytes);
   ASSERT_EQ(summary->left_out.size(), 1u);
   EXPECT_EQ(summary->left_out[0].name, "mtp.safetensors");
+  // Six delta layers of 8 heads and windows of 2,048 channels: 3,293,184 bytes, a multiple of a page.
   EXPECT_EQ(summary->state_bytes, 6u * (8 * 128 * 128 + 3 * 2048) * 4);
   EXPECT_EQ(summary->kv_bytes_per_token, 2u * 2 * 512 * 2);
   EXPECT_EQ(summary->images.size(), 2u);
