@@ -66,14 +66,14 @@ std::string_view finish_name(FinishReason reason) {
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>();
-  LILY_TRY(const auto config, read_config(options.model));
+  LILY_TRY(auto config, read_config(options.model));
   LILY_TRY(impl->backend, open_backend(options.backend, options.backend_options));
   LILY_TRY(const int context, settle_context(options, config, impl->backend->info()));
   LILY_TRY(impl->tokenizer, open_tokenizer(options.model, config.spec));
-  LILY_TRY(const auto loaded, load_weights(options.model, {.layout = impl->backend->info().layout,
-                                                           .pack = options.pack,
-                                                           .cache_folder = {},
-                                                           .progress = options.progress}));
+  LILY_TRY(const auto loaded, load_weights(options.model, std::move(config), {.layout = impl->backend->info().layout,
+                                                                              .pack = options.pack,
+                                                                              .cache_folder = {},
+                                                                              .progress = options.progress}));
   const ModelSpec& spec = loaded.config.spec;
   impl->defaults = loaded.config.generation;
   LILY_TRY(impl->model, create_model(*impl->backend, loaded,

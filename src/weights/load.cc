@@ -25,8 +25,7 @@ struct Source {
   ImageHeader plan;
 };
 
-Result<Source> open_source(const Path& folder, WeightLayout layout) {
-  LILY_TRY(auto config, read_config(folder));
+Result<Source> open_source(const Path& folder, CheckpointConfig config, WeightLayout layout) {
   LILY_TRY(auto checkpoint, Checkpoint::open(folder));
   auto entries = manifest(config);
   LILY_RETURN_IF_ERROR(check_source(checkpoint, entries));
@@ -35,21 +34,24 @@ Result<Source> open_source(const Path& folder, WeightLayout layout) {
   return Source{std::move(config), std::move(checkpoint), std::move(entries), std::move(plan)};
 }
 
-// The image at `path` if it is there and fits. What does not fit is logged and packed anew.
-bool map_if_fitting(const Path& path, const ImageHeader& plan, WeightImage& out) {
-  if (path.empty()) return false;
+// The image at `path` if it is there and fits; `out` is left as it is when not.
+struct Fit {
+  bool fits = false;
+  LogLevel level = LogLevel::kDebug;  // How much the reason matters.
+  std::string reason = {};            // Why an image that is there does not fit.
+};
+
+Fit map_if_fitting(const Path& path, const ImageHeader& plan, WeightImage& out) {
+  if (path.empty()) return {};
   auto image = WeightImage::map(path);
   if (!image.has_value()) {
-    if (image.error().code != ErrorCode::kNotFound) log_warning(image.error().message + "; packing again");
-    return false;
+    if (image.error().code == ErrorCode::kNotFound) return {};
+    return {.level = LogLevel::kWarning, .reason = image.error().message};
   }
   const auto why = image_difference(image->header(), plan);
-  if (!why.empty()) {
-    log_info(path.string() + ": " + why + "; packing again");
-    return false;
-  }
+  if (!why.empty()) return {.level = LogLevel::kInfo, .reason = path.string() + ": " + why};
   out = std::move(*image);
-  return true;
+  return {.fits = true};
 }
 
 // Anonymous memory in large pages where the system has them.
@@ -79,7 +81,8 @@ Result<LoadedWeights> pack_to(const Path& path, Source& source, const LoadOption
   LILY_RETURN_IF_ERROR(prepare_folder(path.parent_path()));
   LILY_TRY(const auto lock, lock_image(path, options.progress));
   LoadedWeights loaded{source.config, {}, path, false};
-  if (map_if_fitting(path, source.plan, loaded.image)) return loaded;  // Another process has just made it.
+  // Another process may just have made it. What does not fit was named before the lock.
+  if (map_if_fitting(path, source.plan, loaded.image).fits) return loaded;
   const ImageSource image(source.checkpoint, source.entries, source.plan);
   LILY_RETURN_IF_ERROR(pack_to_file(image, source.plan, path, options.progress));
   LILY_TRY(loaded.image, WeightImage::map(path));
@@ -143,18 +146,29 @@ ImagePlaces image_places(const Path& folder, WeightLayout layout, const Path& ca
 }
 
 Result<LoadedWeights> load_weights(const Path& folder, const LoadOptions& options) {
-  LILY_TRY(auto source, open_source(folder, options.layout));
+  LILY_TRY(auto config, read_config(folder));
+  return load_weights(folder, std::move(config), options);
+}
+
+Result<LoadedWeights> load_weights(const Path& folder, CheckpointConfig config, const LoadOptions& options) {
+  LILY_TRY(auto source, open_source(folder, std::move(config), options.layout));
   if (!options.pack) return pack_in_memory(std::move(source), options);
   const auto places = image_places(folder, options.layout, options.cache_folder);
+  std::vector<Fit> misfits;
   for (const Path& path : {places.beside, places.cached}) {
     LoadedWeights loaded{source.config, {}, path, false};
-    if (map_if_fitting(path, source.plan, loaded.image)) return loaded;
+    misfits.push_back(map_if_fitting(path, source.plan, loaded.image));
+    if (misfits.back().fits) return loaded;
+  }
+  for (const Fit& misfit : misfits) {
+    if (!misfit.reason.empty()) log(misfit.level, misfit.reason + "; packing again");
   }
   return pack_and_map(std::move(source), places, options);
 }
 
 Result<VerifyReport> verify_image(const Path& folder, const LoadOptions& options) {
-  LILY_TRY(const auto source, open_source(folder, options.layout));
+  LILY_TRY(auto config, read_config(folder));
+  LILY_TRY(const auto source, open_source(folder, std::move(config), options.layout));
   VerifyReport report;
   LILY_TRY(const auto image, map_best(image_places(folder, options.layout, options.cache_folder), source.plan, report.image));
   const auto& header = image.header();

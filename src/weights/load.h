@@ -43,6 +43,8 @@ struct LoadedWeights {
 // check_source and packing say; kNoSpace, before a byte is written when it can be foreseen; kPermission when neither the
 // model's folder nor the cache can be written.
 Result<LoadedWeights> load_weights(const Path& folder, const LoadOptions& options);
+// The same for a caller that has read the config already.
+Result<LoadedWeights> load_weights(const Path& folder, CheckpointConfig config, const LoadOptions& options);
 
 // Where an image of this folder and layout lies or would lie: beside the model, then in the cache.
 struct ImagePlaces {

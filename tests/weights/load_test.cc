@@ -151,6 +151,21 @@ TEST_F(Loading, DamagedImagesArePackedAgain) {
   }
 }
 
+TEST_F(Loading, ADamagedImageIsNamedOnce) {
+  TinyCheckpoint().write(folder());
+  ASSERT_TRUE(load_weights(folder(), {}).has_value());
+  write_text(image(), "LILY");
+  set_log_level(LogLevel::kWarning);
+  ::testing::internal::CaptureStderr();
+  const auto loaded = load_weights(folder(), {});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  set_log_level(LogLevel::kError);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  const auto first = said.find("packing again");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("packing again", first + 1), std::string::npos) << said;
+}
+
 TEST_F(Loading, ContinuesAfterTheLastRecordedBlock) {
   two_blocks().write(folder());
   interrupt_after_first_block();
