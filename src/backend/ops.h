@@ -75,6 +75,7 @@ struct PassKey {
   int n_top = 0;            // Alternatives that score reports.
   const float* reference_log_probs = nullptr;
   const std::int32_t* next_tokens = nullptr;  // Which of two alternating token slots choose writes.
+  int copy_from = -1, copy_to = -1;           // Slots, in a pass that only copies a state.
   bool operator==(const PassKey&) const = default;
 };
 

@@ -103,32 +103,34 @@ namespace {
 // The scored rows of one pass whose first row is position `begin` of the text.
 Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int begin, int end, std::vector<ScoredRow>& out) {
   const int first_head = std::max(begin, request.first);
-  std::vector<std::int32_t> head_rows;
+  std::vector<std::int32_t> head_rows, targets;
   for (int i = first_head; i < end; ++i) {
     const bool last = static_cast<std::size_t>(i) + 1 == request.ids.size();
-    engine.model.buffers.targets()[head_rows.size()] = last ? -1 : request.ids[static_cast<std::size_t>(i) + 1];
+    targets.push_back(last ? -1 : request.ids[static_cast<std::size_t>(i) + 1]);
     head_rows.push_back(i - begin);
   }
+  Backend& backend = *engine.backend;
+  PassBuffers& buffers = engine.model.buffers;
   HeadUse use{.kind = head_rows.empty() ? HeadUse::Kind::kNone : HeadUse::Kind::kScore, .n_top = request.n_top};
+  buffers.write_targets(backend, targets);
   const auto vocab = static_cast<std::size_t>(engine.model.vocab_used);
   if (!request.reference_log_probs.empty() && !head_rows.empty()) {
-    LILY_TRY(float* const reference, engine.model.buffers.reference_log_probs(*engine.backend));
     const auto at = static_cast<std::size_t>(first_head - request.first) * vocab;
-    std::copy_n(request.reference_log_probs.begin() + static_cast<std::ptrdiff_t>(at), head_rows.size() * vocab, reference);
-    use.reference_log_probs = reference;
+    LILY_TRY(use.reference_log_probs, buffers.write_reference_log_probs(
+                                          backend, request.reference_log_probs.subspan(at, head_rows.size() * vocab)));
   }
   const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  LILY_RETURN_IF_ERROR(run_pass(*engine.backend, engine.model,
+  LILY_RETURN_IF_ERROR(run_pass(backend, engine.model,
                                 {.tokens = tokens, .position = begin, .head = use, .head_rows = head_rows}));
-  const ScoreRows& rows = engine.model.buffers.score();
+  LILY_TRY(const ScoreRows rows, buffers.read_score(backend, static_cast<int>(head_rows.size()), request.n_top));
   for (std::size_t i = 0; i < head_rows.size(); ++i) {
     if (rows.not_finite[i]) {
       return Error{ErrorCode::kNotFinite, "position " + std::to_string(first_head + static_cast<int>(i)) + ": a logit is not finite"};
     }
-    const auto n_top = static_cast<std::size_t>(request.n_top);
+    const auto n_top = static_cast<std::ptrdiff_t>(request.n_top), at = static_cast<std::ptrdiff_t>(i) * n_top;
     out.push_back({.next_log_prob = rows.target_log_prob[i],
-                   .top_ids = {rows.top_ids + i * n_top, rows.top_ids + (i + 1) * n_top},
-                   .top_log_probs = {rows.top_log_probs + i * n_top, rows.top_log_probs + (i + 1) * n_top},
+                   .top_ids = {rows.top_ids.begin() + at, rows.top_ids.begin() + at + n_top},
+                   .top_log_probs = {rows.top_log_probs.begin() + at, rows.top_log_probs.begin() + at + n_top},
                    .kl = use.reference_log_probs ? rows.kl[i] : 0.0f});
   }
   return {};

@@ -110,6 +110,9 @@ class Engine {
 // is computed only from there on.
 class Session {
  public:
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
   // Errors: kInvalidArgument (empty prompt, ids out of range, sampling), kTooLarge (prompt longer than the context),
   // kNotFinite. A cancelled answer is a result, not an error.
   Result<GenerateResult> generate(const GenerateRequest& request);
@@ -119,13 +122,13 @@ class Session {
   friend class Engine;
   explicit Session(Engine::Impl& engine);
   struct Timeline;
-  int resume(std::span<const TokenId> prompt);
-  void keep_checkpoint(int position);
+  Result<int> resume(std::span<const TokenId> prompt);
+  Result<void> keep_checkpoint(int position);
   Result<bool> prefill(const GenerateRequest& request);
   Result<void> step(std::span<const TokenId> tokens, int position, bool choose);
   Result<GenerateResult> answer_from_state(const GenerateRequest& request);
   Engine::Impl& engine_;
-  std::shared_ptr<Timeline> timeline_;
+  std::unique_ptr<Timeline> timeline_;
 };
 
 }  // namespace lily

@@ -153,7 +153,8 @@ Result<void> check_request(const Engine::Impl& engine, const GenerateRequest& re
 
 }  // namespace
 
-Session::Session(Engine::Impl& engine) : engine_(engine), timeline_(std::make_shared<Timeline>()) { clear(); }
+Session::Session(Engine::Impl& engine) : engine_(engine), timeline_(std::make_unique<Timeline>()) { clear(); }
+Session::~Session() = default;
 
 void Session::clear() {
   *timeline_ = {};
@@ -162,7 +163,7 @@ void Session::clear() {
 }
 
 // Brings the live state to the deepest kept position that the prompt shares, short of its last token, whose logits are wanted.
-int Session::resume(std::span<const TokenId> prompt) {
+Result<int> Session::resume(std::span<const TokenId> prompt) {
   Timeline& timeline = *timeline_;
   const int shared = std::min(timeline.common_prefix(prompt), static_cast<int>(prompt.size()) - 1);
   int position = 0;
@@ -174,7 +175,7 @@ int Session::resume(std::span<const TokenId> prompt) {
                                           [](const auto& a, const auto& b) { return a.position < b.position; });
     if (deepest != timeline.checkpoints.end()) {
       position = deepest->position;
-      engine_.model.state.copy_slot(*engine_.backend, deepest->slot, kLiveSlot);
+      LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, deepest->slot, kLiveSlot));
       std::rotate(deepest, deepest + 1, timeline.checkpoints.end());
     }
   }
@@ -183,14 +184,15 @@ int Session::resume(std::span<const TokenId> prompt) {
   return position;
 }
 
-void Session::keep_checkpoint(int position) {
+Result<void> Session::keep_checkpoint(int position) {
   for (const auto& kept : timeline_->checkpoints) {
-    if (kept.position == position) return;
+    if (kept.position == position) return {};
   }
   const int slot = timeline_->take_slot();
-  if (slot < 0) return;
-  engine_.model.state.copy_slot(*engine_.backend, kLiveSlot, slot);
+  if (slot < 0) return {};
+  LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, kLiveSlot, slot));
   timeline_->checkpoints.push_back({position, slot});
+  return {};
 }
 
 // Computes the rest of the prompt; the last pass chooses the first token. False: cancelled.
@@ -204,7 +206,7 @@ Result<bool> Session::prefill(const GenerateRequest& request) {
     const auto tokens = prompt.subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(end - position));
     LILY_RETURN_IF_ERROR(step(tokens, position, end == total));
     position = end;
-    if (position == request.checkpoint_at) keep_checkpoint(position);
+    if (position == request.checkpoint_at) LILY_RETURN_IF_ERROR(keep_checkpoint(position));
     if (request.on_prefill) request.on_prefill(position, total);
   }
   return true;
@@ -213,7 +215,7 @@ Result<bool> Session::prefill(const GenerateRequest& request) {
 // A pass over `tokens` at `position`, after which the timeline ends with them.
 Result<void> Session::step(std::span<const TokenId> tokens, int position, bool choose) {
   const std::int32_t last_row = static_cast<std::int32_t>(tokens.size()) - 1;
-  engine_.model.buffers.sampling()[0] = engine_.sampling.address();
+  engine_.model.buffers.write_sampling(*engine_.backend, 0, engine_.sampling.address());
   const HeadUse use{.kind = choose ? HeadUse::Kind::kChoose : HeadUse::Kind::kNone};
   LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model,
                                 {.tokens = tokens, .position = position, .head = use,
@@ -234,7 +236,7 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
   Generation generation(engine_, request);
   GenerateResult& result = generation.result();
   result.prompt_tokens = static_cast<int>(request.prompt.size());
-  result.cached_tokens = resume(request.prompt);
+  LILY_TRY(result.cached_tokens, resume(request.prompt));
   engine_.sampling.begin(*engine_.backend, request.sampling, request.prompt);
   const auto prefill_start = Clock::now();
   LILY_TRY(bool going, prefill(request));
@@ -242,8 +244,8 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
   if (!going) generation.finish(FinishReason::kCancelled);
   const auto decode_start = Clock::now();
   const std::uint64_t barriers_before = engine_.backend->barriers();
-  const ChosenToken& chosen = *engine_.model.buffers.chosen();
   while (going) {
+    LILY_TRY(const ChosenToken chosen, engine_.model.buffers.read_chosen(*engine_.backend, 0));
     LILY_TRY(going, generation.take(chosen));
     if (going && cancelled(request)) going = generation.finish(FinishReason::kCancelled);
     if (!going) break;

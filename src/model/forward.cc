@@ -85,13 +85,13 @@ class Pass {
   }
 
   void choose(const HeadUse& use, int first) {
-    backend_.choose({control_, at_.logits, model_.buffers.sampling(), model_.buffers.chosen(), use.next_tokens, first,
-                     spec_.vocab_rows, model_.vocab_used});
+    backend_.choose({control_, at_.logits, model_.buffers.device_sampling(), model_.buffers.device_chosen(), use.next_tokens,
+                     first, spec_.vocab_rows, model_.vocab_used});
   }
 
   void score(const HeadUse& use, int first) {
-    const ScoreRows& out = model_.buffers.score();
-    backend_.score({.control = control_, .logits = at_.logits, .targets = model_.buffers.targets(),
+    const ScoreAddresses out = model_.buffers.device_score();
+    backend_.score({.control = control_, .logits = at_.logits, .targets = model_.buffers.device_targets(),
                     .reference_log_probs = use.reference_log_probs, .target_log_prob = out.target_log_prob,
                     .top_ids = out.top_ids, .top_log_probs = out.top_log_probs, .kl = out.kl,
                     .not_finite = out.not_finite, .first = first, .n_top = use.n_top,

@@ -1,4 +1,4 @@
-// Sizes of the pass buffers.
+// Sizes of the pass buffers, and the host's access to them.
 #include "model/pass.h"
 
 #include <algorithm>
@@ -73,12 +73,16 @@ void take_activations(Allocator& to, const ModelSpec& spec, int rows, Activation
   to.take(out.logits, kHeadBlockRows, spec.vocab_rows);
 }
 
-void take_score(Allocator& to, int rows, ScoreRows& out) {
-  to.take(out.target_log_prob, rows, 1);
-  to.take(out.top_ids, rows, kMaxTopLogProbs);
-  to.take(out.top_log_probs, rows, kMaxTopLogProbs);
-  to.take(out.kl, rows, 1);
-  to.take(out.not_finite, rows, 1);
+constexpr std::size_t kScoreRowBytes = 3 * sizeof(float) + kMaxTopLogProbs * (sizeof(float) + sizeof(std::int32_t));
+
+std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
+// The first n elements of a buffer.
+template <typename T>
+Result<std::vector<T>> read_rows(Backend& backend, const Buffer& from, std::size_t n) {
+  std::vector<T> out(n);
+  LILY_RETURN_IF_ERROR(backend.read(from, 0, std::as_writable_bytes(std::span(out))));
+  return out;
 }
 
 }  // namespace
@@ -86,10 +90,8 @@ void take_score(Allocator& to, int rows, ScoreRows& out) {
 std::size_t PassBuffers::bytes(const ModelSpec& spec, int max_rows) {
   Allocator counter(nullptr, nullptr);
   Activation activation{};
-  ScoreRows score{};
   take_activations(counter, spec, max_rows, activation);
-  take_score(counter, max_rows, score);
-  return counter.total();
+  return counter.total() + size(max_rows) * kScoreRowBytes;
 }
 
 Result<PassBuffers> PassBuffers::create(Backend& backend, const ModelSpec& spec, int max_rows) {
@@ -98,14 +100,18 @@ Result<PassBuffers> PassBuffers::create(Backend& backend, const ModelSpec& spec,
   buffers.vocab_rows_ = static_cast<std::size_t>(spec.vocab_rows);
   Allocator allocator(&backend, &buffers.owned_);
   take_activations(allocator, spec, max_rows, buffers.activation_);
-  take_score(allocator, max_rows, buffers.score_);
   LILY_RETURN_IF_ERROR(allocator.result());
-  const auto rows = static_cast<std::size_t>(max_rows);
+  const std::size_t rows = size(max_rows);
   LILY_TRY(buffers.control_, backend.allocate(sizeof(PassControl), "pass control"));
   LILY_TRY(buffers.sampling_, backend.allocate(rows * sizeof(SamplingControl*), "sampling controls"));
   LILY_TRY(buffers.chosen_, backend.allocate(rows * sizeof(ChosenToken), "chosen tokens"));
   LILY_TRY(buffers.targets_, backend.allocate(rows * sizeof(std::int32_t), "targets"));
-  buffers.host_control_ = std::make_shared<PassControl>();
+  LILY_TRY(buffers.target_log_prob_, backend.allocate(rows * sizeof(float), "scores"));
+  LILY_TRY(buffers.top_ids_, backend.allocate(rows * kMaxTopLogProbs * sizeof(std::int32_t), "scores"));
+  LILY_TRY(buffers.top_log_probs_, backend.allocate(rows * kMaxTopLogProbs * sizeof(float), "scores"));
+  LILY_TRY(buffers.kl_, backend.allocate(rows * sizeof(float), "scores"));
+  LILY_TRY(buffers.not_finite_, backend.allocate(rows * sizeof(std::int32_t), "scores"));
+  buffers.host_control_ = std::make_unique<PassControl>();
   return buffers;
 }
 
@@ -113,11 +119,42 @@ void PassBuffers::upload_control(Backend& backend) const {
   backend.write(control_, 0, std::as_bytes(std::span(host_control_.get(), 1)));
 }
 
-Result<float*> PassBuffers::reference_log_probs(Backend& backend) {
+void PassBuffers::write_sampling(Backend& backend, int row, SamplingControl* address) const {
+  backend.write(sampling_, size(row) * sizeof address, std::as_bytes(std::span(&address, 1)));
+}
+
+void PassBuffers::write_targets(Backend& backend, std::span<const std::int32_t> targets) const {
+  backend.write(targets_, 0, std::as_bytes(targets));
+}
+
+Result<const float*> PassBuffers::write_reference_log_probs(Backend& backend, std::span<const float> rows) {
   if (!reference_.address()) {
     LILY_TRY(reference_, backend.allocate(sizeof(float) * kHeadBlockRows * vocab_rows_, "reference distributions"));
   }
-  return reference_.as<float>();
+  backend.write(reference_, 0, std::as_bytes(rows));
+  return reference_.as<const float>();
+}
+
+Result<ChosenToken> PassBuffers::read_chosen(Backend& backend, int row) const {
+  ChosenToken chosen{};
+  LILY_RETURN_IF_ERROR(backend.read(chosen_, size(row) * sizeof chosen, std::as_writable_bytes(std::span(&chosen, 1))));
+  return chosen;
+}
+
+Result<ScoreRows> PassBuffers::read_score(Backend& backend, int n_rows, int n_top) const {
+  const std::size_t rows = size(n_rows), tops = rows * size(n_top);
+  ScoreRows out;
+  LILY_TRY(out.target_log_prob, read_rows<float>(backend, target_log_prob_, rows));
+  LILY_TRY(out.kl, read_rows<float>(backend, kl_, rows));
+  LILY_TRY(out.not_finite, read_rows<std::int32_t>(backend, not_finite_, rows));
+  LILY_TRY(out.top_ids, read_rows<std::int32_t>(backend, top_ids_, tops));
+  LILY_TRY(out.top_log_probs, read_rows<float>(backend, top_log_probs_, tops));
+  return out;
+}
+
+ScoreAddresses PassBuffers::device_score() const {
+  return {target_log_prob_.as<float>(), top_ids_.as<std::int32_t>(), top_log_probs_.as<float>(), kl_.as<float>(),
+          not_finite_.as<std::int32_t>()};
 }
 
 }  // namespace lily

@@ -2,6 +2,8 @@
 // reads back. Allocated once for passes of up to max_rows rows; a pass allocates nothing.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/ops.h"
@@ -19,13 +21,21 @@ struct Activation {
   float* logits;  // [kHeadBlockRows, V]
 };
 
-// Results of score(), a row per head row.
-struct ScoreRows {
+// Where score() writes, a row per head row: addresses in the backend's memory.
+struct ScoreAddresses {
   float* target_log_prob;
-  std::int32_t* top_ids;   // [rows, kMaxTopLogProbs], row stride n_top of the pass
+  std::int32_t* top_ids;   // [rows, n_top of the pass]
   float* top_log_probs;
   float* kl;
   std::int32_t* not_finite;
+};
+
+// What it wrote, read back.
+struct ScoreRows {
+  std::vector<float> target_log_prob, kl;   // [rows]
+  std::vector<std::int32_t> not_finite;     // [rows]
+  std::vector<std::int32_t> top_ids;        // [rows, n_top]
+  std::vector<float> top_log_probs;
 };
 
 class PassBuffers {
@@ -35,28 +45,33 @@ class PassBuffers {
   static std::size_t bytes(const ModelSpec& spec, int max_rows);
 
   int max_rows() const { return max_rows_; }
-  const Activation& activation() const { return activation_; }
 
-  // Filled by the host before a pass. On a device of its own memory forward() uploads it.
-  PassControl& control() { return *host_control_; }
-  const PassControl* device_control() const { return control_.as<const PassControl>(); }
+  // The host's side: filled in before a pass and read after it was waited for.
+  PassControl& control() { return *host_control_; }  // forward() uploads it.
   void upload_control(Backend& backend) const;
+  void write_sampling(Backend& backend, int row, SamplingControl* address) const;
+  void write_targets(Backend& backend, std::span<const std::int32_t> targets) const;
+  // Distributions [rows <= kHeadBlockRows, vocab_used] to compare with; their address. Memory for them is allocated when first asked for.
+  Result<const float*> write_reference_log_probs(Backend& backend, std::span<const float> rows);
+  Result<ChosenToken> read_chosen(Backend& backend, int row) const;
+  Result<ScoreRows> read_score(Backend& backend, int n_rows, int n_top) const;
 
-  SamplingControl** sampling() const { return sampling_.as<SamplingControl*>(); }  // [max_rows]
-  ChosenToken* chosen() const { return chosen_.as<ChosenToken>(); }                // [max_rows]
-  std::int32_t* targets() const { return targets_.as<std::int32_t>(); }            // [max_rows]
-  const ScoreRows& score() const { return score_; }
-  // [kHeadBlockRows, V]: given distributions to compare with; allocated when first asked for.
-  Result<float*> reference_log_probs(Backend& backend);
+  // The steps' side: addresses in the backend's memory, which the host neither reads nor writes.
+  const Activation& activation() const { return activation_; }
+  const PassControl* device_control() const { return control_.as<const PassControl>(); }
+  SamplingControl** device_sampling() const { return sampling_.as<SamplingControl*>(); }     // [max_rows]
+  ChosenToken* device_chosen() const { return chosen_.as<ChosenToken>(); }                   // [max_rows]
+  const std::int32_t* device_targets() const { return targets_.as<const std::int32_t>(); }   // [max_rows]
+  ScoreAddresses device_score() const;
 
  private:
   int max_rows_ = 0;
   std::size_t vocab_rows_ = 0;
   std::vector<Buffer> owned_;
   Activation activation_{};
-  ScoreRows score_{};
   Buffer control_, sampling_, chosen_, targets_, reference_;
-  std::shared_ptr<PassControl> host_control_;
+  Buffer target_log_prob_, top_ids_, top_log_probs_, kl_, not_finite_;
+  std::unique_ptr<PassControl> host_control_;
 };
 
 }  // namespace lily

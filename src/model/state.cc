@@ -71,10 +71,13 @@ void ModelState::truncate(int sequence, int n_positions) {
   }
 }
 
-void ModelState::copy_slot(Backend& backend, int from, int to) const {
-  backend.copy({pool_.as<std::byte>(static_cast<std::size_t>(from) * sizes_.slot_bytes),
-                pool_.as<std::byte>(static_cast<std::size_t>(to) * sizes_.slot_bytes),
-                static_cast<std::int64_t>(sizes_.slot_bytes)});
+Result<void> ModelState::copy_slot(Backend& backend, int from, int to) const {
+  if (backend.begin({.copy_from = from, .copy_to = to})) {
+    backend.copy({pool_.as<std::byte>(static_cast<std::size_t>(from) * sizes_.slot_bytes),
+                  pool_.as<std::byte>(static_cast<std::size_t>(to) * sizes_.slot_bytes),
+                  static_cast<std::int64_t>(sizes_.slot_bytes)});
+  }
+  return backend.wait(backend.submit());
 }
 
 Result<void> ModelState::export_slot(Backend& backend, int slot, std::span<std::byte> bytes) const {

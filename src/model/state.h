@@ -33,7 +33,8 @@ class ModelState {
   void truncate(int sequence, int n_positions);
 
   // Slots are named by index; the caller keeps track of which are in use.
-  void copy_slot(Backend& backend, int from, int to) const;
+  // A pass of its own, waited for.
+  Result<void> copy_slot(Backend& backend, int from, int to) const;
   Result<void> export_slot(Backend& backend, int slot, std::span<std::byte> bytes) const;
   void import_slot(Backend& backend, int slot, std::span<const std::byte> bytes) const;
   // KV rows of the first n_positions of a sequence, all layers, in page order: for saved sessions.

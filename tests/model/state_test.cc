@@ -36,9 +36,16 @@ class StateTest : public ::testing::Test {
     for (int i = 0; i < n; ++i) control.tokens[i] = 260 + (position + i) * 37 % 2000;
     control.n_head_rows = 1;
     control.head_rows[0] = n - 1;
-    model_->buffers.targets()[0] = 300;
+    return score(1)[0];
+  }
+
+  // Runs the pass; the log-probability of token 300 after each head row.
+  std::vector<float> score(int n_rows) {
+    model_->buffers.write_targets(*backend_, std::vector<std::int32_t>(static_cast<std::size_t>(n_rows), 300));
     EXPECT_TRUE(backend_->wait(forward(*backend_, *model_, {.kind = HeadUse::Kind::kScore})).has_value());
-    return model_->buffers.score().target_log_prob[0];
+    const auto rows = model_->buffers.read_score(*backend_, n_rows, 0);
+    EXPECT_TRUE(rows.has_value());
+    return rows->target_log_prob;
   }
 
   std::unique_ptr<Backend> backend_;
@@ -61,7 +68,7 @@ TEST_F(StateTest, WhatIsExportedAndImportedContinuesWithTheSameBits) {
 
 TEST_F(StateTest, ACopiedSlotWithPagesCutBackContinuesWithTheSameBits) {
   feed(0, kLive, 0, 70);
-  model_->state.copy_slot(*backend_, kLive, kOther);
+  ASSERT_TRUE(model_->state.copy_slot(*backend_, kLive, kOther).has_value());
   const float expected = feed(0, kLive, 70, 30);
   model_->state.truncate(0, 70);
   EXPECT_EQ(feed(0, kOther, 70, 30), expected);
@@ -96,10 +103,7 @@ TEST_F(StateTest, TwoSequencesInOnePassEqualEachAlone) {
   control.n_head_rows = 2;
   control.head_rows[0] = 39;
   control.head_rows[1] = 48;
-  model_->buffers.targets()[0] = model_->buffers.targets()[1] = 300;
-  ASSERT_TRUE(backend_->wait(forward(*backend_, *model_, {.kind = HeadUse::Kind::kScore})).has_value());
-  EXPECT_EQ(model_->buffers.score().target_log_prob[0], first);
-  EXPECT_EQ(model_->buffers.score().target_log_prob[1], second);
+  EXPECT_EQ(score(2), (std::vector<float>{first, second}));
 }
 
 }  // namespace
