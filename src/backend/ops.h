@@ -114,6 +114,9 @@ class Backend {
   virtual void choose(const ChooseArgs&) = 0;
   virtual void copy(const CopyArgs&) = 0;
   virtual Ticket submit() = 0;
+  // Ends a pass in the middle of its naming, in place of submit(): no recording of its key is kept, and what its steps write
+  // (states, KV rows past the position they began at, results) means nothing.
+  virtual void abandon() = 0;
   virtual Result<void> wait(Ticket ticket) = 0;
 
   // Times so far that steps had to wait for each other: hand-overs to all threads on a CPU. 0: not counted.

@@ -50,7 +50,9 @@ struct GenerateRequest {
   int max_tokens = 0;                       // 0: until the context is full.
   std::vector<std::string> stop = {};            // At most 16 of 1 .. 1,024 bytes. Their text is not part of the answer.
   int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
-  const std::atomic<bool>* cancel = nullptr;  // Looked at before every pass.
+  // Looked at before every pass, and in the prompt's passes before every half of a layer. A pass of the prompt that is stopped
+  // takes the timeline back to its deepest checkpoint.
+  const std::atomic<bool>* cancel = nullptr;
   std::function<void(const TokenEvent&)> on_token = {};
   std::function<void(int done, int total)> on_prefill = {};  // Prompt tokens computed so far.
 };
@@ -123,9 +125,11 @@ class Session {
   explicit Session(Engine::Impl& engine);
   struct Timeline;
   Result<int> resume(std::span<const TokenId> prompt);
+  Result<int> rewind(int limit);
   Result<void> keep_checkpoint(int position);
   Result<bool> prefill(const GenerateRequest& request);
-  Result<void> step(std::span<const TokenId> tokens, int position, bool choose);
+  struct Step;
+  Result<void> run(const Step& step);
   Result<GenerateResult> answer_from_state(const GenerateRequest& request);
   Engine::Impl& engine_;
   std::unique_ptr<Timeline> timeline_;

@@ -62,6 +62,14 @@ struct Session::Timeline {
   }
 };
 
+// One pass of a session.
+struct Session::Step {
+  std::span<const TokenId> tokens;
+  int position;
+  bool choose;                                // The token after the last one.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
 namespace {
 
 // What one call of generate() carries from step to step.
@@ -164,20 +172,22 @@ void Session::clear() {
 
 // Brings the live state to the deepest kept position that the prompt shares, short of its last token, whose logits are wanted.
 Result<int> Session::resume(std::span<const TokenId> prompt) {
+  const int shared = std::min(timeline_->common_prefix(prompt), static_cast<int>(prompt.size()) - 1);
+  if (shared == static_cast<int>(timeline_->tokens.size())) return shared;
+  return rewind(shared);
+}
+
+// Brings the live state to the deepest checkpoint at or before `limit`, or to the start where there is none.
+Result<int> Session::rewind(int limit) {
   Timeline& timeline = *timeline_;
-  const int shared = std::min(timeline.common_prefix(prompt), static_cast<int>(prompt.size()) - 1);
+  timeline.forget_past(limit);
   int position = 0;
-  if (shared == static_cast<int>(timeline.tokens.size())) {
-    position = shared;
-  } else {
-    timeline.forget_past(shared);
-    const auto deepest = std::max_element(timeline.checkpoints.begin(), timeline.checkpoints.end(),
-                                          [](const auto& a, const auto& b) { return a.position < b.position; });
-    if (deepest != timeline.checkpoints.end()) {
-      position = deepest->position;
-      LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, deepest->slot, kLiveSlot));
-      std::rotate(deepest, deepest + 1, timeline.checkpoints.end());
-    }
+  const auto deepest = std::max_element(timeline.checkpoints.begin(), timeline.checkpoints.end(),
+                                        [](const auto& a, const auto& b) { return a.position < b.position; });
+  if (deepest != timeline.checkpoints.end()) {
+    position = deepest->position;
+    LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, deepest->slot, kLiveSlot));
+    std::rotate(deepest, deepest + 1, timeline.checkpoints.end());
   }
   timeline.tokens.resize(static_cast<std::size_t>(position));
   engine_.model.state.truncate(0, position);
@@ -204,7 +214,12 @@ Result<bool> Session::prefill(const GenerateRequest& request) {
     int end = std::min(position + engine_.model.buffers.max_rows(), total);
     if (position < request.checkpoint_at && request.checkpoint_at < end) end = request.checkpoint_at;
     const auto tokens = prompt.subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(end - position));
-    LILY_RETURN_IF_ERROR(step(tokens, position, end == total));
+    const auto computed = run({.tokens = tokens, .position = position, .choose = end == total, .cancel = request.cancel});
+    if (!computed && computed.error().code == ErrorCode::kCancelled) {
+      LILY_RETURN_IF_ERROR(rewind(position));
+      return false;
+    }
+    LILY_RETURN_IF_ERROR(computed);
     position = end;
     if (position == request.checkpoint_at) LILY_RETURN_IF_ERROR(keep_checkpoint(position));
     if (request.on_prefill) request.on_prefill(position, total);
@@ -212,15 +227,15 @@ Result<bool> Session::prefill(const GenerateRequest& request) {
   return true;
 }
 
-// A pass over `tokens` at `position`, after which the timeline ends with them.
-Result<void> Session::step(std::span<const TokenId> tokens, int position, bool choose) {
-  const std::int32_t last_row = static_cast<std::int32_t>(tokens.size()) - 1;
+// A pass after which the timeline ends with its tokens.
+Result<void> Session::run(const Step& step) {
+  const std::int32_t last_row = static_cast<std::int32_t>(step.tokens.size()) - 1;
   engine_.model.buffers.write_sampling(*engine_.backend, 0, engine_.sampling.address());
-  const HeadUse use{.kind = choose ? HeadUse::Kind::kChoose : HeadUse::Kind::kNone};
   LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model,
-                                {.tokens = tokens, .position = position, .head = use,
-                                 .head_rows = std::span(&last_row, choose ? 1 : 0)}));
-  timeline_->tokens.insert(timeline_->tokens.end(), tokens.begin(), tokens.end());
+                                {.tokens = step.tokens, .position = step.position,
+                                 .head = {.kind = step.choose ? HeadUse::Kind::kChoose : HeadUse::Kind::kNone},
+                                 .head_rows = std::span(&last_row, step.choose ? 1 : 0), .cancel = step.cancel}));
+  timeline_->tokens.insert(timeline_->tokens.end(), step.tokens.begin(), step.tokens.end());
   return {};
 }
 
@@ -250,7 +265,8 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
     if (going && cancelled(request)) going = generation.finish(FinishReason::kCancelled);
     if (!going) break;
     engine_.sampling.set_draw(*engine_.backend, result.tokens.size());
-    LILY_RETURN_IF_ERROR(step(std::span(&result.tokens.back(), 1), static_cast<int>(timeline_->tokens.size()), true));
+    LILY_RETURN_IF_ERROR(run({.tokens = std::span(&result.tokens.back(), 1),
+                              .position = static_cast<int>(timeline_->tokens.size()), .choose = true}));
   }
   result.decode_seconds = seconds_since(decode_start);
   result.decode_barriers = engine_.backend->barriers() - barriers_before;

@@ -11,34 +11,43 @@ namespace {
 // The steps of one pass over a backend, with the buffers that tie them together.
 class Pass {
  public:
-  Pass(Backend& backend, Model& model)
+  Pass(Backend& backend, Model& model, const std::atomic<bool>* cancel)
       : backend_(backend),
+        cancel_(cancel),
         spec_(model.weights.spec),
         weights_(model.weights),
         model_(model),
         at_(model.buffers.activation()),
         control_(model.buffers.device_control()) {}
 
-  void layers() {
+  // False: cancelled.
+  bool layers() {
     backend_.embed({control_, weights_.embedding, at_.h});
     int delta_index = 0, attention_index = 0;
     for (const auto& layer : weights_.layers) {
+      if (cancelled()) return false;
       if (const auto* delta = std::get_if<DeltaWeights>(&layer.mixer)) {
         delta_mixer(layer, *delta, model_.state.state_layer(delta_index++));
       } else {
         attention_mixer(layer, std::get<AttentionWeights>(layer.mixer), model_.state.kv_layer(attention_index++));
       }
+      if (cancelled()) return false;
       experts(layer);
     }
+    return true;
   }
 
-  void head(const HeadUse& use, int first) {
+  bool head(const HeadUse& use, int first) {
+    if (cancelled()) return false;
     backend_.head({control_, at_.h, weights_.final_norm, weights_.lm_head, at_.logits, nullptr, first, spec_.rms_eps});
     if (use.kind == HeadUse::Kind::kChoose) choose(use, first);
     if (use.kind == HeadUse::Kind::kScore) score(use, first);
+    return true;
   }
 
  private:
+  bool cancelled() const { return cancel_ && cancel_->load(std::memory_order_relaxed); }
+
   void delta_mixer(const LayerWeights& layer, const DeltaWeights& w, const StateLayer& state) {
     backend_.gdn_project({.control = control_, .h = at_.h, .norm = layer.input_norm,
                           .in_qkv = w.in_qkv, .in_z = w.in_z, .in_b = w.in_b, .in_a = w.in_a,
@@ -99,6 +108,7 @@ class Pass {
   }
 
   Backend& backend_;
+  const std::atomic<bool>* cancel_;
   const ModelSpec& spec_;
   const ModelWeights& weights_;
   Model& model_;
@@ -141,7 +151,7 @@ Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const 
   return model;
 }
 
-Ticket forward(Backend& backend, Model& model, const HeadUse& use) {
+Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const std::atomic<bool>* cancel) {
   const PassControl& control = model.buffers.control();
   check_bounds(control, model);
   model.buffers.upload_control(backend);
@@ -154,9 +164,13 @@ Ticket forward(Backend& backend, Model& model, const HeadUse& use) {
                     .reference_log_probs = use.reference_log_probs,
                     .next_tokens = use.next_tokens};
   if (backend.begin(key)) {
-    Pass pass(backend, model);
-    pass.layers();
-    for (int block = 0; block < head_blocks; ++block) pass.head(use, block * kHeadBlockRows);
+    Pass pass(backend, model, cancel);
+    bool going = pass.layers();
+    for (int block = 0; going && block < head_blocks; ++block) going = pass.head(use, block * kHeadBlockRows);
+    if (!going) {
+      backend.abandon();
+      return Error{ErrorCode::kCancelled, "the pass was stopped on request"};
+    }
   }
   return backend.submit();
 }
@@ -173,7 +187,8 @@ Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request
   std::copy(request.tokens.begin(), request.tokens.end(), control.tokens);
   control.n_head_rows = static_cast<std::int32_t>(request.head_rows.size());
   std::copy(request.head_rows.begin(), request.head_rows.end(), control.head_rows);
-  return backend.wait(forward(backend, model, request.head));
+  LILY_TRY(const Ticket ticket, forward(backend, model, request.head, request.cancel));
+  return backend.wait(ticket);
 }
 
 }  // namespace lily

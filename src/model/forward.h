@@ -1,6 +1,7 @@
 // The model as steps: one pass over the rows that PassBuffers::control() names, and the usual pass of one sequence.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "model/pass.h"
@@ -34,8 +35,10 @@ struct HeadUse {
   std::int32_t* next_tokens = nullptr;  // kChoose: where the next pass reads its tokens, on devices that run ahead
 };
 
-// Enqueues the pass and returns its ticket; results lie in model.buffers once the ticket is waited for.
-Ticket forward(Backend& backend, Model& model, const HeadUse& use);
+// Enqueues the pass and returns its ticket; results lie in model.buffers once the ticket is waited for. `cancel` is looked at
+// before every mixer, every layer's experts and every block of head rows: kCancelled, and the states that the pass writes to
+// are good for nothing.
+Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const std::atomic<bool>* cancel = nullptr);
 
 // Consecutive tokens of sequence 0, whose live state is slot kLiveSlot.
 struct PassRequest {
@@ -43,6 +46,7 @@ struct PassRequest {
   int position = 0;  // Of the first token; at 0 the sequence starts anew.
   HeadUse head;
   std::span<const std::int32_t> head_rows;  // Which of the tokens' rows.
+  const std::atomic<bool>* cancel = nullptr;
 };
 inline constexpr int kLiveSlot = 0;
 

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/engine/pocket.h"
 
 namespace lily {
@@ -106,6 +109,39 @@ TEST_F(SessionTest, CancellingStopsWithinAStepAndLeavesNoTrace) {
   const auto whole = answer("Count from 10 to 25.");
   engine_->session().clear();
   EXPECT_EQ(whole.tokens, answer("Count from 10 to 25.").tokens);
+}
+
+// A prompt that takes seconds in one pass on the slow backend: the wish comes in its middle.
+TEST(SessionCancel, APromptStopsInTheMiddleOfAChunkAndTheSessionGoesOnFromItsCheckpoint) {
+  auto options = pocket_options("reference");
+  options.n_checkpoints = 1;
+  const auto engine = open_or_fail(options);
+  const auto first = ask(*engine, "What is the capital of France?");
+  const GenerateRequest small{.prompt = first.tokens, .sampling = greedy(), .max_tokens = 2, .checkpoint_at = 8};
+  const auto expected = engine->session().generate(small);
+  ASSERT_TRUE(expected.has_value()) << expected.error().message;
+  std::atomic<bool> cancel = false;
+  GenerateRequest large = small;
+  large.prompt.resize(8);
+  large.prompt.resize(500, 300);
+  large.checkpoint_at = -1;
+  large.cancel = &cancel;
+  int n_chunks = 0;
+  large.on_prefill = [&](int, int) { ++n_chunks; };
+  std::thread wish([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    cancel = true;
+  });
+  const auto stopped = engine->session().generate(large);
+  wish.join();
+  ASSERT_TRUE(stopped.has_value()) << stopped.error().message;
+  EXPECT_EQ(stopped->finish, FinishReason::kCancelled);
+  EXPECT_TRUE(stopped->tokens.empty());
+  EXPECT_EQ(n_chunks, 0);
+  const auto again = engine->session().generate(small);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_EQ(again->cached_tokens, 8);
+  EXPECT_EQ(again->tokens, expected->tokens);
 }
 
 TEST_F(SessionTest, BadRequestsAreRefusedByName) {

@@ -75,6 +75,10 @@ class FencedBackend final : public Backend {
     end_pass();
     return inner_->submit();
   }
+  void abandon() override {
+    end_pass();
+    inner_->abandon();
+  }
   Result<void> wait(Ticket ticket) override { return inner_->wait(ticket); }
 
  private:

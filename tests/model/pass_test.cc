@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "model/forward.h"
@@ -98,6 +99,39 @@ TEST_F(PassTest, MemoryThatTheHostCannotReachGivesTheSame) {
     EXPECT_GT(seen->kl[1], 0.0f);
     model_.reset();
   }
+}
+
+// Of eight layers the one in which the wish comes is not finished, and the same pass afterwards is what it would have been.
+TEST_F(PassTest, ACancelledPassEndsWithinALayerAndCanBeRunAgain) {
+  FencedBackend backend(*open_backend("cpu", {}));
+  open(backend);
+  const auto all = tokens(12);
+  const std::int32_t last = 11;
+  const std::vector<std::int32_t> target{300};
+  std::atomic<bool> cancel = false;
+  const PassRequest request{.tokens = all, .head = {.kind = HeadUse::Kind::kScore}, .head_rows = std::span(&last, 1), .cancel = &cancel};
+  const auto score = [&]() -> Result<float> {
+    model_->buffers.write_targets(backend, target);
+    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, request));
+    LILY_TRY(const ScoreRows rows, model_->buffers.read_score(backend, 1, 0));
+    return rows.target_log_prob[0];
+  };
+  const auto expected = score();
+  ASSERT_TRUE(expected.has_value()) << expected.error().message;
+  std::vector<std::string> after;
+  int n_routed = 0;
+  backend.on_step = [&](const std::string& step) {
+    if (cancel) after.push_back(step);
+    n_routed += step == "route";
+    if (n_routed == 3) cancel = true;
+  };
+  const auto stopped = score();
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(after, (std::vector<std::string>{"experts_up", "experts_down"}));
+  backend.on_step = nullptr;
+  cancel = false;
+  EXPECT_EQ(score().value(), *expected);
 }
 
 }  // namespace

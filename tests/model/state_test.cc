@@ -42,7 +42,8 @@ class StateTest : public ::testing::Test {
   // Runs the pass; the log-probability of token 300 after each head row.
   std::vector<float> score(int n_rows) {
     model_->buffers.write_targets(*backend_, std::vector<std::int32_t>(static_cast<std::size_t>(n_rows), 300));
-    EXPECT_TRUE(backend_->wait(forward(*backend_, *model_, {.kind = HeadUse::Kind::kScore})).has_value());
+    const auto ticket = forward(*backend_, *model_, {.kind = HeadUse::Kind::kScore});
+    EXPECT_TRUE(ticket.has_value() && backend_->wait(*ticket).has_value());
     const auto rows = model_->buffers.read_score(*backend_, n_rows, 0);
     EXPECT_TRUE(rows.has_value());
     return rows->target_log_prob;

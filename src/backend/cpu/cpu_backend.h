@@ -45,6 +45,7 @@ class CpuBackend final : public Backend {
   void choose(const ChooseArgs&) override;
   void copy(const CopyArgs&) override;
   Ticket submit() override { return ++ticket_; }
+  void abandon() override {}
   Result<void> wait(Ticket) override { return {}; }
   std::uint64_t barriers() const override { return pool_.barriers(); }
 

@@ -41,6 +41,7 @@ class ReferenceBackend final : public Backend {
   void choose(const ChooseArgs& args) override;
   void copy(const CopyArgs& args) override;
   Ticket submit() override { return ++ticket_; }
+  void abandon() override {}
   Result<void> wait(Ticket ticket) override;
 
  private:
