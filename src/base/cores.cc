@@ -2,11 +2,14 @@
 #include "base/cores.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "base/control_group.h"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -47,12 +50,9 @@ int cores_of_mask() {
   return static_cast<int>(cores.size());
 }
 
-// cpu.max of control groups v2: "max 100000" or "quota period" in microseconds.
 int quota_cores(int otherwise) {
-  std::ifstream in("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (!(in >> quota >> period) || quota <= 0 || period <= 0) return otherwise;
-  return static_cast<int>(std::min((quota + period - 1) / period, 4096.0));
+  const double cpus = control_group_cpus();
+  return cpus > 0 ? static_cast<int>(std::ceil(std::min(cpus, 4096.0))) : otherwise;
 }
 
 #endif

@@ -4,7 +4,7 @@
 namespace lily {
 
 // Physical cores that this process may use: its affinity mask, hyper-threads of a core counted once, and no more than its control
-// group's quota (rounded up); on Apple processors the performance cores. At least 1.
+// groups' quota (rounded up); on Apple processors the performance cores. At least 1.
 int usable_cores();
 
 }  // namespace lily

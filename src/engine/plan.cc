@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "base/file.h"
+#include "base/control_group.h"
 #include "model/pass.h"
 #include "spec/state_sizes.h"
 
@@ -26,17 +25,6 @@ std::string advice_for(const MemoryPlan& plan, const PlanRequest& request) {
            " for the system: a machine with more memory, or a checkpoint with fewer bits per weight";
   }
   return "a shorter --context or a smaller --chunk; closing other programs frees " + gigabytes(plan.missing) + " or more";
-}
-
-// The control group's limit, or 0 when there is none that can be read.
-std::uint64_t control_group_limit() {
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const auto text = read_file(path, 4096);
-    if (!text) continue;
-    const auto value = std::strtoull(text->c_str(), nullptr, 10);
-    if (value > 0 && value < (1ull << 60)) return value;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -71,7 +59,7 @@ std::uint64_t machine_memory_bytes() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES);
   const auto page = ::sysconf(_SC_PAGESIZE);
   const auto physical = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
-  const auto limit = control_group_limit();
+  const auto limit = control_group_memory();
   return limit ? std::min(limit, physical) : physical;
 }
 

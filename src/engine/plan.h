@@ -28,7 +28,7 @@ struct MemoryPlan {
 // reserve: what is left to the system, 1 GiB or a sixteenth of the memory, whichever is more.
 MemoryPlan plan_memory(const ModelSpec& spec, const PlanRequest& request);
 
-// Physical memory of this machine in bytes, or the smaller limit of its control group.
+// Physical memory of this machine in bytes, or the smaller limit of the control groups it runs in.
 std::uint64_t machine_memory_bytes();
 
 }  // namespace lily
