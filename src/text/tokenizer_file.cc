@@ -34,14 +34,19 @@ std::string in_quotes(std::string_view text) {
 
 // --- JSON access; `where` is the path for messages, "model.vocab" ---
 
+Error no_memory(std::string_view json, const std::string& where) {
+  return Error{ErrorCode::kNoMemory,
+               where + ": no memory for " + std::to_string(json.size()) + " bytes of JSON"};
+}
+
 Result<dom::element> parse_json(dom::parser& parser, std::string_view json,
                                 const std::string& where) {
   if (parser.allocate(std::max<std::size_t>(json.size(), 64), kMaxDepth) != simdjson::SUCCESS) {
-    return Error{ErrorCode::kNoMemory,
-                 where + ": no memory for " + std::to_string(json.size()) + " bytes of JSON"};
+    return no_memory(json, where);
   }
   dom::element root;
   const simdjson::error_code error = parser.parse(json.data(), json.size()).get(root);
+  if (error == simdjson::MEMALLOC) return no_memory(json, where);
   if (error != simdjson::SUCCESS)
     return corrupt(where + ": not JSON: " + simdjson::error_message(error));
   return root;

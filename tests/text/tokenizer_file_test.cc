@@ -2,9 +2,23 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "text/tokenizer.h"
+
+namespace {
+
+// Allocations that may fail (simdjson's) until one does; negative: none fails.
+int allocations_left = -1;
+
+}  // namespace
+
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  if (allocations_left == 0) return nullptr;
+  if (allocations_left > 0) --allocations_left;
+  return ::operator new[](size);
+}
 
 namespace lily {
 namespace {
@@ -295,6 +309,21 @@ TEST(TokenizerFile, AKeyThatOccursTwiceIsRefused) {
   const auto t = Tokenizer::parse(json);
   ASSERT_FALSE(t.has_value());
   EXPECT_EQ(t.error().message, "model.vocab: ids 257 and 259 are the same token");
+}
+
+TEST(TokenizerFile, MemoryThatRunsOutIsSaidAndNotTakenForABrokenFile) {
+  const std::string text = small_tokenizer().dump();
+  int n_failed = 0;
+  for (bool failed = true; failed; n_failed += failed) {
+    allocations_left = n_failed;
+    const auto tokenizer = Tokenizer::parse(text, {});
+    allocations_left = -1;
+    failed = !tokenizer.has_value();
+    if (!failed) break;
+    ASSERT_EQ(tokenizer.error().code, ErrorCode::kNoMemory) << tokenizer.error().message;
+    EXPECT_NE(tokenizer.error().message.find("tokenizer.json: no memory for"), std::string::npos);
+  }
+  EXPECT_GT(n_failed, 1);
 }
 
 }  // namespace
