@@ -12,16 +12,22 @@ namespace {
 constexpr int kUnknownFailure = 1;
 
 int report(const ParsedLine& line, const Error& error) {
-  print_note("lily " + line.name + ": " + error.message + "\n");
+  print_note((line.name.empty() ? "lily" : "lily " + line.name) + ": " + error.message + "\n");
   return exit_status(error.code);
+}
+
+// A status after everything was printed, or what became of the printing.
+int finish(const ParsedLine& line, int status) {
+  if (output_closed()) return kClosedPipeStatus;
+  if (const auto written = output_failure(); !written) return report(line, written.error());
+  return status;
 }
 
 int run_command(const ParsedLine& line) {
   const auto status = std::visit([](const auto& flags) { return execute(flags); }, *line.command);
   if (output_closed()) return kClosedPipeStatus;
   if (!status) return report(line, status.error());
-  if (const auto written = output_failure(); !written) return report(line, written.error());
-  return *status;
+  return finish(line, *status);
 }
 
 }  // namespace
@@ -34,7 +40,7 @@ int main(int argc, char** argv) {
   ParsedLine line;
   try {
     line = parse_command_line(argc, argv);
-    return line.command ? run_command(line) : line.exit_status;
+    return line.command ? run_command(line) : finish(line, line.exit_status);
   } catch (const std::bad_alloc&) {
     return report(line, {lily::ErrorCode::kNoMemory, "memory is used up"});
   } catch (const std::exception& failure) {

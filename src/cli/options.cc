@@ -274,13 +274,19 @@ int complain(const std::string& name, const std::string& message) {
   return kUsageStatus;
 }
 
+// What main says of a failed write comes after it.
+int print_help(const std::string& text) {
+  print_out(text);
+  return 0;
+}
+
 // `top` is the help of the program, made before a command was parsed: afterwards it would be that
 // command's.
-int print_help(CLI::App& app, const std::string& top, const std::string& topic) {
-  if (topic.empty()) return print_out(top) ? 0 : kUsageStatus;
+int print_topic(CLI::App& app, const std::string& top, const std::string& topic) {
+  if (topic.empty()) return print_help(top);
   for (auto* command :
        app.get_subcommands([&](const CLI::App* one) { return one->get_name() == topic; })) {
-    return print_out(command->help("lily")) ? 0 : kUsageStatus;
+    return print_help(command->help("lily"));
   }
   return complain("help", "'" + topic + "' is no command");
 }
@@ -305,10 +311,14 @@ ParsedLine parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     line.name = name_of(app);
-    if (!line.command) line.exit_status = print_help(app, top, flags.help_topic);
-  } catch (const CLI::Success& asked) {  // --help and --version
+    if (!line.command) line.exit_status = print_topic(app, top, flags.help_topic);
+  } catch (const CLI::CallForVersion& asked) {
     line.command.reset();
-    line.exit_status = app.exit(asked);
+    line.exit_status = print_help(std::string(asked.what()) + "\n");
+  } catch (const CLI::Success&) {  // --help, of the command that was named
+    line.command.reset();
+    line.name = name_of(app);
+    line.exit_status = print_help(app.help());
   } catch (const CLI::ParseError& error) {
     line.command.reset();
     line.exit_status = complain(name_of(app), error.what());

@@ -132,6 +132,14 @@ class Endings(Case):
         self.assertEqual(process.returncode, 7)
         self.assertIn("writing standard output", err)
 
+    def test_a_full_disk_is_an_error_of_help_too(self):
+        for args in (["--help"], ["run", "--help"], ["help", "run"], ["--version"]):
+            with self.subTest(args), open("/dev/full", "wb") as full:
+                process = start(*args, stdout=full)
+                err = process.communicate(timeout=60)[1].decode()
+                self.assertEqual(process.returncode, 7)
+                self.assertIn("writing standard output", err)
+
 
 class Draws(Case):
     def test_a_seed_repeats_the_answer_and_a_drawn_one_is_told(self):
