@@ -10,7 +10,7 @@ namespace lily {
 Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options) {
   if (name == "cpu") return cpu::open(options);
   if (name == "reference") return reference::open(options);
-  return Error{ErrorCode::kNotFound, "backend '" + name + "': expected cpu or reference"};
+  return Error{ErrorCode::kInvalidArgument, "backend '" + name + "': expected cpu or reference"};
 }
 
 }  // namespace lily

@@ -123,7 +123,7 @@ class Backend {
   virtual std::uint64_t barriers() const { return 0; }
 };
 
-// "cpu" or "reference"; kNotFound names what there is.
+// "cpu" or "reference"; kInvalidArgument names what there is.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options);
 
 }  // namespace lily

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "spec/sampling_bounds.h"
+
 namespace lily {
 namespace {
 
@@ -14,7 +16,8 @@ Error out_of_range(std::string_view field, double value, std::string_view range)
 
 struct Bound {
   std::string_view field;
-  double value, low, high;
+  double value;
+  SamplingBound bound;
   std::string_view range;
 };
 
@@ -49,19 +52,19 @@ SamplingParams with_defaults(SamplingParams base, const GenerationDefaults& defa
 
 Result<void> check_sampling(const SamplingParams& p, int vocab_used) {
   const Bound bounds[] = {
-      {"temperature", p.temperature, 0, 100, "0 .. 100"},
-      {"top_p", p.top_p, 1e-9, 1, "over 0, at most 1"},
-      {"min_p", p.min_p, 0, 1, "0 .. 1"},
-      {"top_k", static_cast<double>(p.top_k), 0, 1e9, "0 or more"},
-      {"repetition_penalty", p.repetition_penalty, 1e-3, 10, "0.001 .. 10"},
-      {"presence_penalty", p.presence_penalty, -2, 2, "-2 .. 2"},
-      {"frequency_penalty", p.frequency_penalty, -2, 2, "-2 .. 2"},
-      {"top_logprobs", static_cast<double>(p.n_top), 0, kMaxTopLogProbs, "0 .. 20"},
-      {"logit_bias", static_cast<double>(p.logit_bias.size()), 0, kMaxLogitBias, "at most 1024 entries"},
+      {"temperature", p.temperature, kTemperatureBound, "0 .. 100"},
+      {"top_p", p.top_p, kTopPBound, "over 0, at most 1"},
+      {"min_p", p.min_p, kMinPBound, "0 .. 1"},
+      {"top_k", static_cast<double>(p.top_k), kTopKBound, "0 or more"},
+      {"repetition_penalty", p.repetition_penalty, kRepetitionPenaltyBound, "0.001 .. 10"},
+      {"presence_penalty", p.presence_penalty, kOtherPenaltyBound, "-2 .. 2"},
+      {"frequency_penalty", p.frequency_penalty, kOtherPenaltyBound, "-2 .. 2"},
+      {"top_logprobs", static_cast<double>(p.n_top), {0, kMaxTopLogProbs}, "0 .. 20"},
+      {"logit_bias", static_cast<double>(p.logit_bias.size()), {0, kMaxLogitBias}, "at most 1024 entries"},
   };
   for (const Bound& b : bounds) {
     // Written so that NaN fails.
-    if (!(b.value >= b.low && b.value <= b.high)) return out_of_range(b.field, b.value, b.range);
+    if (!(b.value >= b.bound.low && b.value <= b.bound.high)) return out_of_range(b.field, b.value, b.range);
   }
   for (const auto& [id, bias] : p.logit_bias) {
     if (id < 0 || id >= vocab_used) return out_of_range("logit_bias: token", id, "an id of the vocabulary");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "spec/sampling_bounds.h"
 #include "weights/fields.h"
 #include "weights/json.h"
 #include "weights/quant_config.h"
@@ -217,11 +218,16 @@ Result<std::vector<TokenId>> end_tokens(const JsonValue& generation, const JsonV
 Result<GenerationDefaults> read_generation(const JsonValue& object) {
   Fields fields(object, "generation_config.json: ");
   GenerationDefaults out;
-  out.temperature = fields.optional_real("temperature", 0.0, 100.0);
-  out.top_p = fields.optional_real("top_p", 0.0, 1.0);
-  out.min_p = fields.optional_real("min_p", 0.0, 1.0);
-  out.repetition_penalty = fields.optional_real("repetition_penalty", 0.0, 100.0);
-  if (fields.find("top_k")) out.top_k = fields.whole("top_k", {0, kMaxVocabRows});
+  const auto real = [&](std::string_view name, SamplingBound bound) {
+    return fields.optional_real(name, bound.low, bound.high);
+  };
+  out.temperature = real("temperature", kTemperatureBound);
+  out.top_p = real("top_p", kTopPBound);
+  out.min_p = real("min_p", kMinPBound);
+  out.repetition_penalty = real("repetition_penalty", kRepetitionPenaltyBound);
+  if (fields.find("top_k")) {
+    out.top_k = fields.whole("top_k", {static_cast<int>(kTopKBound.low), static_cast<int>(kTopKBound.high)});
+  }
   if (const JsonValue* sample = fields.find("do_sample")) {
     if (!sample->is(Kind::kBool)) fields.refuse("do_sample", sample->shown(), "true or false");
     out.do_sample = sample->boolean;

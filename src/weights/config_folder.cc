@@ -53,6 +53,9 @@ Result<CheckpointConfig> read_config(const Path& folder) {
   auto generation = read_file(folder / "generation_config.json", kMaxConfigBytes);
   const bool absent = !generation.has_value() && generation.error().code == ErrorCode::kNotFound;
   if (!absent && !generation.has_value()) return std::move(generation).error();
+  if (!absent && generation->empty()) {
+    return Error{ErrorCode::kCorrupt, folder.string() + ": generation_config.json: found an empty file, expected a JSON object"};
+  }
   auto config = parse_config(*text, absent ? std::string_view() : *generation);
   if (!config.has_value()) return with_context(folder.string(), std::move(config).error());
   return config;

@@ -17,7 +17,7 @@ BackendOptions with_threads(int threads) {
 TEST(CpuBackend, NamesTheInstructionSetThatIsUnknown) {
   const auto opened = open({.threads = 1, .isa = "mmx"});
   ASSERT_FALSE(opened.has_value());
-  EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(opened.error().message.find("'mmx'"), std::string::npos);
   EXPECT_NE(opened.error().message.find("portable"), std::string::npos);
 }

@@ -24,7 +24,7 @@ TEST(ReferenceBackend, RefusesAnInstructionSetByName) {
   const auto opened =
       reference::open({.threads = 0, .isa = "avx2", .activations = Activations::kF32});
   ASSERT_FALSE(opened.has_value());
-  EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(opened.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(opened.error().message, HasSubstr("avx2"));
 }
 

@@ -104,6 +104,10 @@ std::vector<Broken> broken_configs() {
       {"no end token anywhere", {"eos_token_id: found nothing"},
        [](auto& t) { t.generation.erase("eos_token_id"); t.config.erase("eos_token_id"); t.config["text_config"].erase("eos_token_id"); }},
       {"generation_config.json not JSON", {"generation_config.json: not JSON"}, {}, [](auto& f) { write_text(f / "generation_config.json", "nope"); }},
+      {"generation_config.json empty", {"generation_config.json: found an empty file"}, {}, [](auto& f) { write_text(f / "generation_config.json", ""); }},
+      {"temperature over its bound", {"generation_config.json: temperature: found 101, supported: a number from 0 to 100"}, [](auto& t) { t.generation["temperature"] = 101; }},
+      {"top_p of 0", {"generation_config.json: top_p: found 0, supported: a number from 1e-09 to 1"}, [](auto& t) { t.generation["top_p"] = 0; }},
+      {"repetition penalty of 50", {"generation_config.json: repetition_penalty: found 50, supported: a number from 0.001 to 10"}, [](auto& t) { t.generation["repetition_penalty"] = 50; }},
       {"temperature a string", {"generation_config.json: temperature: found 'hot'"}, [](auto& t) { t.generation["temperature"] = "hot"; }},
   };
 }

@@ -62,7 +62,7 @@ Result<const Kernels*> choose_kernels(const std::string& name) {
                    "instruction set '" + name + "': this processor does not have it"};
     }
   }
-  return Error{ErrorCode::kUnsupported,
+  return Error{ErrorCode::kInvalidArgument,
                "instruction set '" + name + "': expected one of " + isa_names()};
 }
 

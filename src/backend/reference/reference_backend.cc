@@ -81,7 +81,7 @@ Result<void> ReferenceBackend::wait(Ticket ticket) {
 
 Result<std::unique_ptr<Backend>> open(const BackendOptions& options) {
   if (!options.isa.empty()) {
-    return Error{ErrorCode::kUnsupported,
+    return Error{ErrorCode::kInvalidArgument,
                  "reference backend: instruction set '" + options.isa + "', expected none"};
   }
   return std::unique_ptr<Backend>(std::make_unique<ReferenceBackend>());

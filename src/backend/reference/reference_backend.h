@@ -49,7 +49,7 @@ class ReferenceBackend final : public Backend {
   Ticket ticket_ = 0;
 };
 
-// kUnsupported where options name an instruction set: there is none to choose. Other options change
+// kInvalidArgument where options name an instruction set: there is none to choose. Other options change
 // nothing here.
 Result<std::unique_ptr<Backend>> open(const BackendOptions& options);
 
