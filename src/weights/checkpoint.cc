@@ -1,10 +1,9 @@
-// Index and shards; see checkpoint.h.
+// Shards and what lies in them; see checkpoint.h.
 #include "weights/checkpoint.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 
 #include "weights/config.h"
@@ -15,18 +14,8 @@ namespace lily {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = JsonValue::Kind;
 
-constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kSingleName = "model.safetensors";
-constexpr std::string_view kExtension = ".safetensors";
-
-// A name of the folder itself: "model-00001-of-00004.safetensors", never "../x", "/x" or "a/b".
-bool is_plain_name(std::string_view name) {
-  const bool clean = name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
-  return clean && name.size() > kExtension.size() && name.size() <= 255 && name.front() != '.' &&
-         name.substr(name.size() - kExtension.size()) == kExtension;
-}
 
 // The index, or the single file as an index without entries.
 Result<ShardIndex> index_of(const Path& folder) {
@@ -39,42 +28,7 @@ Result<ShardIndex> index_of(const Path& folder) {
                                                  kSingleName, kWhatToGet)};
 }
 
-Result<std::set<std::string>> shard_names(const JsonValue& map) {
-  std::set<std::string> names;
-  for (const auto& entry : map.members) {
-    if (!entry.value.is(Kind::kString) || !is_plain_name(entry.value.text)) {
-      return Error{ErrorCode::kCorrupt,
-                   fmt::format("{}: weight_map['{}']: found {}, expected the plain name of a .safetensors file in the "
-                               "same folder",
-                               kIndexName, printable(entry.key), entry.value.shown())};
-    }
-    names.insert(entry.value.text);
-  }
-  if (names.empty() || names.size() > kMaxShards) {
-    return Error{ErrorCode::kCorrupt,
-                 fmt::format("{}: weight_map names {} shards, expected 1 to {}", kIndexName, names.size(), kMaxShards)};
-  }
-  return names;
-}
-
 }  // namespace
-
-Result<ShardIndex> parse_index(std::string_view json) {
-  LILY_TRY(const JsonValue root, parse_json_tree(json, kIndexName));
-  const JsonValue* map = root.find("weight_map");
-  if (!map || !map->is(Kind::kObject)) {
-    return Error{ErrorCode::kCorrupt, fmt::format("{}: weight_map: found {}, expected an object", kIndexName,
-                                                  map ? map->shown() : "nothing")};
-  }
-  LILY_TRY(const auto names, shard_names(*map));
-  ShardIndex index;
-  index.shards.assign(names.begin(), names.end());
-  for (const auto& entry : map->members) {
-    const auto shard = std::lower_bound(index.shards.begin(), index.shards.end(), entry.value.text);
-    index.home[entry.key] = static_cast<std::size_t>(shard - index.shards.begin());
-  }
-  return index;
-}
 
 Result<Checkpoint> Checkpoint::open(const Path& folder) {
   LILY_TRY(const ShardIndex index, index_of(folder));
@@ -127,7 +81,7 @@ void Checkpoint::list_unused(const ShardIndex& index) {
   for (const auto& entry : fs::directory_iterator(folder_, code)) {
     const auto name = entry.path().filename().string();
     const bool used = std::binary_search(index.shards.begin(), index.shards.end(), name);
-    if (!used && is_plain_name(name)) unused_files_.push_back(name);
+    if (!used && is_shard_name(name)) unused_files_.push_back(name);
   }
   std::sort(unused_files_.begin(), unused_files_.end());
 }

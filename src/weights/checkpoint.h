@@ -1,30 +1,18 @@
-// A folder of safetensors files as one set of tensors: the index, the shards it names, and which tensor lies where.
+// A folder of safetensors files as one set of tensors: the shards that the index names, and which tensor lies where.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
 #include "weights/safetensors.h"
+#include "weights/shard_index.h"
 
 namespace lily {
-
-inline constexpr std::size_t kMaxIndexBytes = 64u << 20;
-inline constexpr std::size_t kMaxShards = 1024;
-
-// model.safetensors.index.json: which shard holds which tensor.
-struct ShardIndex {
-  std::vector<std::string> shards;          // File names, sorted, each plain: no folders in it.
-  std::map<std::string, std::size_t> home;  // tensor -> its shard
-};
-
-// kCorrupt: not an index, or a shard's name that leaves the folder.
-Result<ShardIndex> parse_index(std::string_view json);
 
 class Checkpoint {
  public:

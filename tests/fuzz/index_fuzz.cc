@@ -3,7 +3,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "weights/checkpoint.h"
+#include "base/file.h"
+#include "weights/shard_index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto index = lily::parse_index({reinterpret_cast<const char*>(data), size});
