@@ -34,7 +34,7 @@ if [ -n "$profdata" ] && [ -n "$cov" ]; then
   for source in tests/fuzz/*_fuzz.cc; do objects+=(${objects:+-object} "$build/$(basename "$source" .cc)"); done
   echo "== lines reached, per file"
   "$cov" report "${objects[@]}" -instr-profile="$build/profile" -show-region-summary=false -show-branch-summary=false \
-    src/text src/weights
+    -ignore-filename-regex='(^|/)(usr|tests|src/base|src/spec)/'
 else
   echo "llvm-profdata and llvm-cov are not here: no coverage report"
 fi

@@ -3,8 +3,8 @@
 
 #include <functional>
 #include <new>
-#include <nlohmann/json.hpp>
 
+#include "tests/text/small_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace {
@@ -23,54 +23,7 @@ void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
 namespace lily {
 namespace {
 
-using Json = nlohmann::json;
-
-// The byte alphabet: byte 32 is written U+0120, printable ASCII is itself.
-std::string byte_char(int byte) {
-  const auto printable = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
-  int code = byte;
-  if (!printable(byte)) {
-    code = 256;
-    for (int b = 0; b < byte; ++b) code += printable(b) ? 0 : 1;
-  }
-  if (code < 128) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
-}
-
-Json added(int id, const std::string& content) {
-  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", true}};
-}
-
-// 256 bytes, "ab" (256), "abc" (257), and the added token <end> (260).
-Json small_tokenizer() {
-  Json vocab = Json::object();
-  for (int byte = 0; byte < 256; ++byte) vocab[byte_char(byte)] = byte;
-  vocab["ab"] = 256;
-  vocab["abc"] = 257;
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", false},
-                           {"use_regex", false}};
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", R"(\p{M}| ?\p{L}+|\s+)"}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"added_tokens", Json::array({added(260, "<end>")})},
-          {"normalizer", {{"type", "NFC"}}},
-          {"pre_tokenizer",
-           {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level})}}},
-          {"post_processor", byte_level},
-          {"decoder", byte_level},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", nullptr},
-            {"byte_fallback", false},
-            {"ignore_merges", false},
-            {"vocab", vocab},
-            {"merges", Json::array({"a b", Json::array({"ab", "c"})})}}}};
-}
+using Json = TokenizerJson;
 
 TEST(TokenizerFile, SmallFileWithBothSpellingsOfMergesWorks) {
   const auto t = Tokenizer::parse(small_tokenizer().dump());
