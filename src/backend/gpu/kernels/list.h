@@ -1,0 +1,10 @@
+// Every kernel once: the table of kernels (table.cc), the loaders of CUDA and Metal and the tests
+// are made from this list. A line: X(kernel, file) with the file that holds its KERNEL.
+#pragma once
+
+#define LILY_GPU_KERNELS(X)  \
+  X(rms_norm, "rms_norm.cc") \
+  X(gemv_q4, "gemv.cc")      \
+  X(gemv_q8, "gemv.cc")      \
+  X(gemm_q4, "gemm.cc")      \
+  X(gemm_q8, "gemm.cc")
