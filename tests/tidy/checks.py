@@ -18,8 +18,8 @@ def module_of(path):
     parts = path.split("/")
     if parts[0] != "src" or len(parts) < 3:
         return None
-    nested = "/".join(parts[1:3])
-    return nested if nested in rules.ARROWS else parts[1]
+    folders = ["/".join(parts[1:n]) for n in range(len(parts) - 1, 1, -1)]
+    return next((folder for folder in folders if folder in rules.ARROWS), parts[1])
 
 
 def includes(tree, path):

@@ -11,6 +11,10 @@ ARROWS = {
     "backend": SPEC,
     "backend/reference": SPEC | {"backend"},
     "backend/cpu": SPEC | {"backend"},
+    "backend/gpu": BASE,  # kernel.h; what records and runs passes
+    "backend/gpu/dialect": {"backend/gpu", "backend/gpu/emulator"},
+    "backend/gpu/kernels": {"backend/gpu", "backend/gpu/dialect"},
+    "backend/gpu/emulator": BASE | {"backend/gpu"},
     "model": SPEC | {"backend", "weights"},
     "engine": SPEC | {"model", "text", "weights", "backend"},
     "cli": SPEC | {"engine", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.

@@ -7,45 +7,52 @@
 //   KERNEL(name, NameParams, Shared, max_threads) { body }
 //
 // The body sees
+//
 //   a    CON NameParams&  the arguments
 //   sm   TG Shared&       the threadgroup's memory, undefined at first, at most 32 KiB; NoShared
-//   where there is none id   Ids              group, groups (uint3); threads, thread (0 ..
-//   threads-1), lane (0 .. 31), simd (thread / 32)
+//   id   Ids              group, groups (uint3); threads (of a group); thread, lane (0 .. 31), simd
+//
 // The struct Shared and the functions of a file carry its kernel's name, since all kernels may
 // share one program. Threads of a group are a multiple of 32, at most max_threads, in one
 // dimension. Each KERNEL has a line in kernels/list.h.
 //
-// What a body may call, the same in every front end (T: float or uint, also int where it says so):
+// What a body may call, the same in every front end (T: float or uint):
+//
 //   group_barrier()             all threads of the group; orders threadgroup memory
 //   group_barrier_device()      the same, and device memory among the threads of the group
 //   lanes_barrier()             the 32 lanes; orders threadgroup memory among them
-//   T lanes_xor(T v, uint m)    v of lane ^ m                   T lanes_read(T v, uint l)   v of
-//   lane l T lanes_sum(T v)            xor butterfly 16, 8, 4, 2, 1    float lanes_max(float v)
-//   uint lanes_prefix(uint v, uint lane)   sum of v over the lanes before this one (integers: any
-//   order is the same) float group_sum(v, TG float* parts, id), group_max: over all threads, lanes
-//   first and then simdgroups in index order;
-//                               parts [threads / 32]; a barrier before parts is used again is the
-//                               caller's
-//   uint counter_add(DEV or TG counter* p, uint n)   the value before
+//
+//   T lanes_xor(T v, uint m)    v of lane ^ m
+//   T lanes_read(T v, uint l)   v of lane l % 32
+//   T lanes_sum(T v)            xor butterfly 16, 8, 4, 2, 1; float lanes_max(float v) likewise
+//   uint lanes_prefix(uint v, uint lane)               sum of v over the lanes before this one
+//   float group_sum(float v, TG float* parts, id)      lanes first, then simdgroups in index order;
+//   float group_max(float v, TG float* parts, id)      parts [threads / 32]. A barrier before parts
+//                                                      is written again is the caller's.
+//   uint counter_add(DEV or TG counter* p, uint n)     relaxed; the value before
+//
 //   m_fma m_sqrt m_rsqrt m_exp m_log m_sin m_cos m_sigmoid m_silu m_softplus m_abs m_floor m_max
-//   m_min    float u_min u_max i_min i_max as_type<T>(v) bits; bf16_to_f(ushort), f_to_bf16(float),
-//   bf16_lo(uint), bf16_hi(uint), bf16_pair(lo, hi) uint2 uint4 float2 float4: loads and stores
-//   only, components x y z w; make_uint4(...) and so on TileA TileB TileC: see "tile layer" below
-//   UNROLL before a loop; FN before a function; KERNEL_CONST before a table or number at file scope
+//   m_min of floats; u_min u_max i_min i_max
+//   as_type<T>(v)               bits
+//   bf16_to_f(ushort) f_to_bf16(float) bf16_lo(uint) bf16_hi(uint) bf16_pair(lo, hi)
+//   uint2 uint4 float2 float4   vehicles of loads and stores: components x y z w, make_uint4(...)
+//   UNROLL before a loop, FN before a function, KERNEL_CONST before a number or table of the file
 //
-// All these meetings (barriers, lanes_*, tile_*) are reached by all lanes together, never under a
-// condition that differs between lanes, never after a return.
+// All these meetings (barriers, lanes_*, tile_mma and the other tile functions) are reached by all
+// lanes together: never under a condition that differs between lanes, never after a return.
 //
-// Tile layer: products of 16x16 by 16x32, bf16 in, fp32 sums, held by the 32 lanes of a simdgroup
-// in an order of the device's own.
-//   tile_zero(THR TileC&)
-//   tile_load_a(THR TileA&, TG const ushort* p, uint ld)    a[i][k] = p[i * ld + k], i < 16, k < 16
-//   tile_load_bt(THR TileB&, TG const ushort* p, uint ld)   b[k][j] = p[j * ld + k], j < 32, k < 16
-//   tile_mma(THR TileC& c, a, b)                            c += a b
-//   tile_store(THR TileC const&, TG float* p, uint ld)      p[i * ld + j] = c[i][j]
-// p is 4-byte aligned and ld even (8 and a multiple of 4 are faster); what load_a and load_bt read
-// stays unchanged until the tile's last tile_mma is behind a barrier, since a device may read it
-// only then. Sums are in an order of the device's own: compare with a tolerance.
+// Tile layer: products of 16 x 16 by 16 x 32, bf16 in, fp32 sums, dealt to the 32 lanes of a
+// simdgroup in an order of the device's own.
+//
+//   tile_zero(THR TileC& c)
+//   tile_load_a(THR TileA& a, TG const ushort* p, uint ld)    a[i][k] = p[i * ld + k]
+//   tile_load_bt(THR TileB& b, TG const ushort* p, uint ld)   b[k][j] = p[j * ld + k]
+//   tile_mma(THR TileC& c, a, b)                              c += a b
+//   tile_store(THR TileC& c, TG float* p, uint ld)            p[i * ld + j] = c[i][j]
+//
+// p is 4-byte aligned and ld even. What tile_load_* was given stays unchanged until a barrier
+// behind the last tile_mma with it: a device may read it only then. Sums are in an order of the
+// device's own, so compare with a tolerance.
 #pragma once
 
 #include "backend/gpu/dialect/words.h"
