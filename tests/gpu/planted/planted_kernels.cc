@@ -10,63 +10,63 @@ struct PlantedShared {
 // Every thread adds what all wrote; mode 1: the barrier is missing, mode 2: the one behind is.
 KERNEL(planted_sum, PlantedParams, PlantedShared, 1024) {
   for (uint round = 0; round < 2; round++) {
-    sm.v[id.thread] = a.x[id.thread] + (float)round;
+    sm.v[id.tid] = a.x[id.tid] + (float)round;
     if (a.mode != 1) group_barrier();
     float sum = 0.0f;
-    for (uint i = 0; i < id.threads; i++) sum += sm.v[(id.thread + i) % id.threads];
-    a.y[id.group.x * id.threads + id.thread] = sum;
+    for (uint i = 0; i < id.threads; i++) sum += sm.v[(id.tid + i) % id.threads];
+    a.y[id.group.x * id.threads + id.tid] = sum;
     if (a.mode != 2) group_barrier();
   }
 }
 
 KERNEL(planted_copy, PlantedParams, NoShared, 1024) {
-  const uint i = id.group.x * id.threads + id.thread;
+  const uint i = id.group.x * id.threads + id.tid;
   if (i < a.n) a.y[a.mode == 1 ? 0 : i] = a.x[i];
 }
 
 // n is believed: the caller says one too many.
 KERNEL(planted_past_end, PlantedParams, NoShared, 1024) {
-  for (uint i = id.thread; i < a.n; i += id.threads) {
+  for (uint i = id.tid; i < a.n; i += id.threads) {
     if (a.mode == 0) a.y[0] = a.x[i];
-    if (a.mode == 1 && id.thread == a.n - 1) a.y[i] = 1.0f;
+    if (a.mode == 1 && id.tid == a.n - 1) a.y[i] = 1.0f;
   }
 }
 
 KERNEL(planted_unwritten, PlantedParams, PlantedShared, 1024) {
-  if (id.thread > 0) sm.v[id.thread] = a.x[id.thread];
+  if (id.tid > 0) sm.v[id.tid] = a.x[id.tid];
   group_barrier();
-  a.y[id.thread] = sm.v[id.thread];
+  a.y[id.tid] = sm.v[id.tid];
 }
 
 KERNEL(planted_lanes_part, PlantedParams, NoShared, 1024) {
-  float v = a.x[id.thread];
+  float v = a.x[id.tid];
   if (a.mode == 0 || id.lane < 16) v = lanes_sum(v);
-  a.y[id.thread] = v;
+  a.y[id.tid] = v;
 }
 
 KERNEL(planted_lanes_places, PlantedParams, NoShared, 1024) {
-  float v = a.x[id.thread];
+  float v = a.x[id.tid];
   if (id.lane < 16) {
     v = lanes_sum(v);
   } else {
     v = lanes_sum(v);
   }
-  a.y[id.thread] = v;
+  a.y[id.tid] = v;
 }
 
 KERNEL(planted_barrier_return, PlantedParams, NoShared, 1024) {
-  if (id.thread == 7) return;
+  if (id.tid == 7) return;
   group_barrier();
-  a.y[id.thread] = 1.0f;
+  a.y[id.tid] = 1.0f;
 }
 
 KERNEL(planted_barrier_places, PlantedParams, NoShared, 1024) {
-  if (id.thread < 32) {
+  if (id.tid < 32) {
     group_barrier();
   } else {
     group_barrier();
   }
-  a.y[id.thread] = 1.0f;
+  a.y[id.tid] = 1.0f;
 }
 
 struct PlantedCounterShared {
@@ -74,24 +74,24 @@ struct PlantedCounterShared {
 };
 // y[0 .. 1] as counters: threads of all groups, and per group in threadgroup memory.
 KERNEL(planted_counter, PlantedParams, PlantedCounterShared, 1024) {
-  if (id.thread == 0) sm.n = 0;
+  if (id.tid == 0) sm.n = 0;
   group_barrier();
   counter_add(&sm.n, 2u);
   group_barrier();
-  if (id.thread == 0) counter_add((DEV counter*)a.y, sm.n);
+  if (id.tid == 0) counter_add((DEV counter*)a.y, sm.n);
 }
 
 // Lanes pass on through threadgroup memory; mode 1: a shuffle is taken for a barrier.
 KERNEL(planted_lanes_order, PlantedParams, PlantedShared, 1024) {
-  sm.v[id.thread] = a.x[id.thread];
+  sm.v[id.tid] = a.x[id.tid];
   if (a.mode == 0) lanes_barrier();
   if (a.mode == 1) lanes_sum(1.0f);
-  a.y[id.thread] = sm.v[id.thread ^ 1u];
+  a.y[id.group.x * id.threads + id.tid] = sm.v[id.tid ^ 1u];
 }
 
 // y[8 i ..]: every function of one number.
 KERNEL(planted_functions, PlantedParams, NoShared, 1024) {
-  const uint i = id.group.x * id.threads + id.thread;
+  const uint i = id.group.x * id.threads + id.tid;
   if (i >= a.n) return;
   DEV float* y = a.y + 8 * i;
   const float v = a.x[i];

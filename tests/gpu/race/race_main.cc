@@ -1,4 +1,5 @@
-// For ThreadSanitizer: right dispatches must give no report, a missing barrier must give one. race_test.py runs it once a case.
+// For ThreadSanitizer: right dispatches must give no report, a missing barrier must give one.
+// race_test.py runs it once a case.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -14,12 +15,15 @@ int main(int argc, char** argv) {
   auto created = Emulator::create({.order = LaneOrder::kShuffled, .seed = 3});
   if (!created.has_value()) return 2;
   Emulator& emulator = **created;
-  const auto run = [&](const Kernel& kernel, const std::vector<float>& x, std::vector<float>& y, uint n, uint mode) {
-    const bool ok = emulator.run(kernel, PlantedParams{x.data(), y.data(), n, mode}, {4}, 64).has_value();
+  const auto run = [&](const Kernel& kernel, const std::vector<float>& x, std::vector<float>& y,
+                       uint n, uint mode) {
+    const bool ok =
+        emulator.run(kernel, PlantedParams{x.data(), y.data(), n, mode}, {4}, 64).has_value();
     if (!ok) std::exit(2);
   };
   const auto mode = [&](const char* name, uint planted) { return what == name ? planted : 0u; };
-  for (int round = 0; round < 40; ++round) {  // Far more lanes than ThreadSanitizer holds at a time.
+  for (int round = 0; round < 40;
+       ++round) {  // Far more lanes than ThreadSanitizer holds at a time.
     run(PLANTED(planted_sum), a, b, 0, mode("barrier", 1) + mode("barrier_behind", 2));
     if (what != "dispatches") emulator.barrier();
     run(PLANTED(planted_copy), b, c, 256, mode("groups", 1));

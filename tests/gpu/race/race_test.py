@@ -16,7 +16,7 @@ CASES = {
 failed = False
 for case, kernel in CASES.items():
     run = subprocess.run([sys.argv[1], case], capture_output=True, text=True, timeout=300,
-                         env={"TSAN_OPTIONS": "exitcode=66 history_size=2"})
+                         env={"TSAN_OPTIONS": "exitcode=66 history_size=0"})
     races = len(re.findall(r"WARNING: ThreadSanitizer: data race", run.stderr))
     named = kernel is None or f"{kernel}_body" in run.stderr
     ok = (run.returncode == 0 and races == 0) if kernel is None else (run.returncode == 66 and races > 0 and named)

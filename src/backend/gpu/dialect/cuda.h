@@ -11,7 +11,7 @@
 struct Ids {
   uint3 group, groups;
   uint threads;
-  ushort thread, lane, simd;
+  ushort tid, lane, simd;
 };
 
 #define KERNEL(name, Args, Shared, max_threads)                                                    \

@@ -10,7 +10,7 @@
 //
 //   a    CON NameParams&  the arguments
 //   sm   TG Shared&       the threadgroup's memory, undefined at first, at most 32 KiB; NoShared
-//   id   Ids              group, groups (uint3); threads (of a group); thread, lane (0 .. 31), simd
+//   id   Ids              group, groups (uint3); threads (of a group); tid, lane (0 .. 31), simd
 //
 // The struct Shared and the functions of a file carry its kernel's name, since all kernels may
 // share one program. Threads of a group are a multiple of 32, at most max_threads, in one

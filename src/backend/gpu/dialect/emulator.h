@@ -50,7 +50,7 @@ FN float4 make_float4(float x, float y, float z, float w) {
 struct Ids {
   uint3 group, groups;
   uint threads;
-  ushort thread, lane, simd;
+  ushort tid, lane, simd;
 };
 
 #if defined(LILY_GPU_OBSERVED)

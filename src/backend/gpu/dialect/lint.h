@@ -9,17 +9,17 @@
 struct Ids {
   uint3 group, groups;
   uint threads;
-  ushort thread, lane, simd;
+  ushort tid, lane, simd;
 };
 
 #define KERNEL(name, Args, Shared, max_threads)                                              \
   static_assert(sizeof(Shared) <= 32768 && (max_threads) % 32 == 0 && (max_threads) <= 1024, \
                 "kernel limits");                                                            \
   FN void name##_body(CON Args& a, TG Shared& sm, const THR Ids& id);                        \
-  __kernel void name(CON Args* a, uint3 group, uint3 groups, uint threads, ushort thread,    \
+  __kernel void name(CON Args* a, uint3 group, uint3 groups, uint threads, ushort tid,       \
                      ushort lane, ushort simd) {                                             \
     TG Shared sm;                                                                            \
-    const Ids id = {group, groups, threads, thread, lane, simd};                             \
+    const Ids id = {group, groups, threads, tid, lane, simd};                                \
     name##_body(*a, sm, id);                                                                 \
   }                                                                                          \
   FN void name##_body(CON Args& a, TG Shared& sm, const THR Ids& id)

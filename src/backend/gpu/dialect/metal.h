@@ -15,7 +15,7 @@ using namespace metal;
 struct Ids {
   uint3 group, groups;
   uint threads;
-  ushort thread, lane, simd;
+  ushort tid, lane, simd;
 };
 
 #define KERNEL(name, Args, Shared, max_threads)                                                 \

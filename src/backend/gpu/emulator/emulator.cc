@@ -160,9 +160,6 @@ Result<void> Emulator::dispatch(const Dispatch& d) {
 void Emulator::barrier() {
   tsan::acquire(&state_->epoch_end);
   tsan::release(&state_->epoch_begin);
-  if (tsan::kOn) {
-    for (GroupRunner& runner : state_->runners) runner.forget_lanes();
-  }
   state_->observer.barrier();
 }
 

@@ -23,7 +23,8 @@ struct Fiber {
 #endif
   char* stack = nullptr;  // Lowest address; null for the OS thread's own.
   std::size_t stack_bytes = 0;
-  void* sanitizer_stack = nullptr;
+  void* sanitizer_stack = nullptr;  // AddressSanitizer's and ThreadSanitizer's ideas of it.
+  void* tsan = nullptr;
 };
 
 // Lays out a fiber that runs entry() on its stack. entry never returns.

@@ -13,7 +13,10 @@ namespace lily::gpu {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // Untouched pages cost nothing.
-constexpr std::size_t kMaxPastLanes = 4000;  // ThreadSanitizer holds about 8,000 fibers.
+// ThreadSanitizer holds about 8,000 fibers and makes a few thousand a second, so lanes take turns
+// on a pool of them. A fiber used again orders its old lane before its new one: that can hide a
+// race between groups far apart, never invent one.
+constexpr std::size_t kTsanFibers = 4000;
 
 thread_local GroupRunner* running = nullptr;
 
@@ -44,8 +47,10 @@ std::uint32_t current_lane() {
 GroupRunner::GroupRunner() = default;
 
 GroupRunner::~GroupRunner() {
-  forget_lanes();
-  for (auto& fiber : fibers_) unmap_stack(fiber->stack, kStackBytes);
+  for (auto& fiber : fibers_) {
+    if (fiber->tsan != nullptr) tsan::destroy(fiber->tsan);
+    unmap_stack(fiber->stack, kStackBytes);
+  }
 }
 
 GroupRunner* GroupRunner::current() {
@@ -61,10 +66,6 @@ bool GroupRunner::run(const GroupJob& job, const std::uint32_t (&group)[3],
   current_ = order_[0];
   resume(current_, main_);
   running = nullptr;
-  if constexpr (tsan::kOn) {
-    for (const Lane& lane : lanes_) past_lanes_.push_back(lane.tsan_fiber);
-    if (past_lanes_.size() > kMaxPastLanes) forget_lanes();
-  }
   if (error_.empty()) return true;
   give_up_fibers();
   return false;
@@ -88,21 +89,20 @@ void GroupRunner::start_group(const GroupJob& job, const std::uint32_t (&group)[
   make_shared();
   if constexpr (tsan::kOn) {
     main_tsan_ = tsan::current();
-    for (Lane& lane : lanes_) lane.tsan_fiber = tsan::create();
+    for (Lane& lane : lanes_) {
+      if (fibers_.size() < kTsanFibers) make_fiber();
+      lane.fiber = fibers_[next_fiber_++ % fibers_.size()].get();
+    }
+    tsan::release(job.epoch_begin);
   }
 }
 
 void GroupRunner::make_shared() {
-  const std::size_t sync_bytes = tsan::kOn ? 8 * (1 + kMaxGroupThreads / kSimdLanes) : 0;
+  const std::size_t sync_bytes = tsan::kOn ? 16 * (1 + kMaxGroupThreads / kSimdLanes) : 0;
   const std::size_t bytes = (job_->kernel->shared_bytes + 7) / 8 * 8;
   shared_ = memory_.take((tsan::kOn ? bytes : job_->kernel->shared_bytes) + sync_bytes);
   sync_ = shared_ + bytes;
   std::memset(shared_, 0xff, job_->kernel->shared_bytes);  // NaN in every format
-}
-
-void GroupRunner::forget_lanes() {
-  for (void* fiber : past_lanes_) tsan::destroy(fiber);
-  past_lanes_.clear();
 }
 
 // ---- turns
@@ -126,7 +126,7 @@ void GroupRunner::resume(std::uint32_t lane, Fiber& from) {
   current_ = lane;
   Lane& to = lanes_[lane];
   if (to.fiber == nullptr) to.fiber = take_fiber();
-  if constexpr (tsan::kOn) tsan::switch_to(to.tsan_fiber);
+  if constexpr (tsan::kOn) tsan::switch_to(to.fiber->tsan);
   switch_fiber(from, *to.fiber);
 }
 
@@ -152,20 +152,19 @@ void GroupRunner::work() {
     lanes_[current_].done = true;
     ready_[position_[current_] / 64] &= ~(1ull << (position_[current_] % 64));
     if (++done_ == job_->threads) {
-      free_fibers_.push_back(&me);
+      if (!tsan::kOn) free_fibers_.push_back(&me);
       leave(me);
       continue;  // A later group's first lane.
     }
     const int next = next_ready();
     if (next < 0) fail(describe_standstill());
     const std::uint32_t lane = order_[static_cast<std::size_t>(next)];
-    if (!tsan::kOn && lanes_[lane].fiber == nullptr) {
+    if (lanes_[lane].fiber == nullptr) {
       lanes_[lane].fiber = &me;
       current_ = lane;
       continue;
     }
-    if (lanes_[lane].fiber == nullptr) lanes_[lane].fiber = take_fiber();
-    free_fibers_.push_back(&me);
+    if (!tsan::kOn) free_fibers_.push_back(&me);
     resume(lane, me);
   }
 }
@@ -187,21 +186,20 @@ void GroupRunner::leave(Fiber& from) {
   switch_fiber(from, main_);
 }
 
+Fiber* GroupRunner::make_fiber() {
+  auto fiber = std::make_unique<Fiber>();
+  char* stack = map_stack(kStackBytes);
+  LILY_CHECK(stack != nullptr);
+  prepare_fiber(*fiber, stack, kStackBytes, entry);
+  fiber->tsan = tsan::create();
+  fibers_.push_back(std::move(fiber));
+  return fibers_.back().get();
+}
+
 Fiber* GroupRunner::take_fiber() {
-  if (free_fibers_.empty()) {
-    auto fiber = std::make_unique<Fiber>();
-    char* stack = map_stack(kStackBytes);
-    LILY_CHECK(stack != nullptr);
-    prepare_fiber(*fiber, stack, kStackBytes, entry);
-    fibers_.push_back(std::move(fiber));
-    return fibers_.back().get();
-  }
+  if (free_fibers_.empty()) return make_fiber();
   Fiber* fiber = free_fibers_.back();
   free_fibers_.pop_back();
-  if constexpr (tsan::kOn) {
-    renew_stack(fiber->stack, kStackBytes);
-    prepare_fiber(*fiber, fiber->stack, kStackBytes, entry);
-  }
   return fiber;
 }
 
@@ -210,7 +208,12 @@ void GroupRunner::give_up_fibers() {
   for (auto& fiber : fibers_) {
     abandon_fiber(*fiber);
     prepare_fiber(*fiber, fiber->stack, kStackBytes, entry);
-    free_fibers_.push_back(fiber.get());
+    if constexpr (tsan::kOn) {  // Its record of calls ends in the middle.
+      tsan::destroy(fiber->tsan);
+      fiber->tsan = tsan::create();
+    } else {
+      free_fibers_.push_back(fiber.get());
+    }
   }
 }
 
@@ -219,7 +222,8 @@ void GroupRunner::give_up_fibers() {
 void GroupRunner::meet_lanes(void* brought, Combine combine, bool ordered, const Site& site) {
   const std::uint32_t base = current_ / kSimdLanes * kSimdLanes;
   Simd& simd = simds_[current_ / kSimdLanes];
-  if (ordered) tsan::release(sync_ + 8 * (1 + current_ / kSimdLanes));
+  unsigned char* sync = sync_ + 16 * (1 + current_ / kSimdLanes) + 8 * (simd.turn % 2);
+  if (ordered) tsan::release(sync);
   lanes_[current_].site = site;
   if (simd.come == 0) {
     simd.first = current_;
@@ -233,13 +237,15 @@ void GroupRunner::meet_lanes(void* brought, Combine combine, bool ordered, const
   } else {
     if (combine != nullptr) combine(simd.brought);
     simd.come = 0;
+    simd.turn++;
     for (std::uint32_t lane = base; lane < base + kSimdLanes; ++lane) set_ready(lane);
   }
-  if (ordered) tsan::acquire(sync_ + 8 * (1 + current_ / kSimdLanes));
+  if (ordered) tsan::acquire(sync);
 }
 
 void GroupRunner::meet_group(const Site& site) {
-  tsan::release(sync_);
+  unsigned char* sync = sync_ + 8 * (barrier_turn_ % 2);
+  tsan::release(sync);
   lanes_[current_].site = site;
   if (at_barrier_ == 0) {
     barrier_first_ = current_;
@@ -251,9 +257,10 @@ void GroupRunner::meet_group(const Site& site) {
     wait(site);
   } else {
     at_barrier_ = 0;
+    barrier_turn_++;
     for (std::uint32_t lane = 0; lane < job_->threads; ++lane) set_ready(lane);
   }
-  tsan::acquire(sync_);
+  tsan::acquire(sync);
 }
 
 // ---- faults

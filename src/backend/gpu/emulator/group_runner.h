@@ -42,8 +42,6 @@ class GroupRunner {
   bool run(const GroupJob& job, const std::uint32_t (&group)[3],
            const std::vector<std::uint16_t>& order);
   const std::string& error() const { return error_; }
-  // ThreadSanitizer: fibers of past lanes may go; their ids are then used again.
-  void forget_lanes();
 
   // From the running lane.
   void meet_lanes(void* brought, Combine combine, bool ordered, const Site& site);
@@ -57,12 +55,11 @@ class GroupRunner {
  private:
   struct Lane {
     Fiber* fiber = nullptr;
-    void* tsan_fiber = nullptr;
     bool waits = false, done = false;
     Site site{};
   };
   struct Simd {
-    std::uint32_t come = 0;
+    std::uint32_t come = 0, turn = 0;
     std::uint32_t first = 0;  // The lane whose site the others' are held to.
     Combine combine = nullptr;
     void* brought[kSimdLanes];
@@ -77,6 +74,7 @@ class GroupRunner {
   void set_ready(std::uint32_t lane);
   void wait(const Site& site);
   void resume(std::uint32_t lane, Fiber& from);
+  Fiber* make_fiber();
   Fiber* take_fiber();
   void give_up_fibers();
   void leave(Fiber& from);
@@ -86,19 +84,21 @@ class GroupRunner {
   const GroupJob* job_ = nullptr;
   std::uint32_t group_[3] = {};
   std::uint32_t current_ = 0, done_ = 0, at_barrier_ = 0;
-  std::uint32_t barrier_first_ = 0;
+  std::uint32_t barrier_first_ = 0, barrier_turn_ = 0;
   std::vector<Lane> lanes_;
   std::vector<std::uint16_t> order_, position_;      // Lane of a turn, turn of a lane.
   std::uint64_t ready_[kMaxGroupThreads / 64] = {};  // By turn: not started, or able to go on.
   Simd simds_[kMaxGroupThreads / kSimdLanes];
   PrivateMemory memory_;
   unsigned char* shared_ = nullptr;
-  unsigned char* sync_ = nullptr;  // ThreadSanitizer: a byte for the group, then one a simdgroup.
+  // ThreadSanitizer: two words for the group, then two a simdgroup. Meetings alternate between
+  // them: who leaves one late must not learn what others did on their way to the next.
+  unsigned char* sync_ = nullptr;
   Fiber main_;
   void* main_tsan_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_fibers_;
-  std::vector<void*> past_lanes_;
+  std::size_t next_fiber_ = 0;  // ThreadSanitizer: whose turn it is.
   std::string error_;
 };
 

@@ -14,8 +14,6 @@ namespace {
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kGuardBytes = 16384;  // A page on every system that Lily runs on.
 constexpr std::size_t kMappedBytes = std::size_t{4} << 20;
-constexpr std::size_t kRenewedBytes =
-    16384;  // Kernels' frames are small: 64 fp32 values are 256 bytes.
 
 void* map(std::size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -68,14 +66,6 @@ char* map_stack(std::size_t bytes) {
 
 void unmap_stack(char* stack, std::size_t bytes) {
   munmap(stack - kGuardBytes, bytes + kGuardBytes);
-}
-
-void renew_stack(char* stack, std::size_t bytes) {
-  if constexpr (tsan::kOn) {
-    void* top = stack + bytes - kRenewedBytes;
-    LILY_CHECK(mmap(top, kRenewedBytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == top);
-  }
 }
 
 }  // namespace lily::gpu

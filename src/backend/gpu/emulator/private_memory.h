@@ -28,7 +28,5 @@ class PrivateMemory {
 // Stacks of fibers: a page that may not be touched lies below each. Null: no memory.
 char* map_stack(std::size_t bytes);
 void unmap_stack(char* stack, std::size_t bytes);
-// ThreadSanitizer: forgets what was done to the part of a stack that lanes use.
-void renew_stack(char* stack, std::size_t bytes);
 
 }  // namespace lily::gpu

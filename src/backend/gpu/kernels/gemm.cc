@@ -26,7 +26,7 @@ FN void gemm(CON GemmParams& a, TG GemmShared& sm, const THR Ids& id) {
   TileC sums;
   tile_zero(sums);
   for (uint k0 = 0; k0 < a.cols; k0 += kGemmK) {
-    for (uint i = id.thread; i < kGemmN * kGemmK / 4; i += kGemmThreads) {
+    for (uint i = id.tid; i < kGemmN * kGemmK / 4; i += kGemmThreads) {
       const uint r = i / (kGemmK / 4), c = i % (kGemmK / 4) * 4;
       DEV const float4* from =
           (DEV const float4*)(a.x + (ulong)u_min(n0 + r, a.n - 1) * a.cols + k0 + c);
@@ -35,7 +35,7 @@ FN void gemm(CON GemmParams& a, TG GemmShared& sm, const THR Ids& id) {
       to[0] = bf16_pair(v.x, v.y);
       to[1] = bf16_pair(v.z, v.w);
     }
-    for (uint i = id.thread; i < kGemmRows * kWords; i += kGemmThreads) {
+    for (uint i = id.tid; i < kGemmRows * kWords; i += kGemmThreads) {
       const uint r = i / kWords, c = i % kWords;
       const ulong row = u_min(row0 + r, a.rows - 1);
       const ulong group = row * (a.cols / 64) + k0 / 64;
@@ -56,7 +56,7 @@ FN void gemm(CON GemmParams& a, TG GemmShared& sm, const THR Ids& id) {
   }
   tile_store(sums, sm.out + tile_n * kGemmOutLd + tile_row, kGemmOutLd);
   group_barrier();
-  for (uint i = id.thread; i < kGemmN * kGemmRows; i += kGemmThreads) {
+  for (uint i = id.tid; i < kGemmN * kGemmRows; i += kGemmThreads) {
     const uint r = i / kGemmRows, c = i % kGemmRows;
     if (n0 + r < a.n && row0 + c < a.rows)
       a.y[(ulong)(n0 + r) * a.rows + row0 + c] = sm.out[r * kGemmOutLd + c];

@@ -13,7 +13,7 @@ KERNEL(rms_norm, RmsNormParams, RmsNormShared, 1024) {
   DEV const float* x = a.x + (ulong)id.group.x * a.n;
   DEV float* y = a.y + (ulong)id.group.x * a.n;
   float sum = 0.0f;
-  for (uint i = id.thread; i < a.n; i += id.threads) sum = m_fma(x[i], x[i], sum);
+  for (uint i = id.tid; i < a.n; i += id.threads) sum = m_fma(x[i], x[i], sum);
   const float scale = m_rsqrt(group_sum(sum, sm.parts, id) / (float)a.n + a.eps);
-  for (uint i = id.thread; i < a.n; i += id.threads) y[i] = x[i] * scale * a.norm[i];
+  for (uint i = id.tid; i < a.n; i += id.threads) y[i] = x[i] * scale * a.norm[i];
 }

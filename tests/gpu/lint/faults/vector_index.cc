@@ -1,0 +1,17 @@
+// Planted fault: a vector indexed, legal in Metal only.
+// Found by: emulator
+#include "backend/gpu/dialect/dialect.h"
+
+struct A {
+  DEV const float* x;
+  DEV float* y;
+};
+
+struct B {
+  DEV const float4* x;
+  DEV float* y;
+};
+KERNEL(k, B, NoShared, 64) {
+  float4 v = a.x[0];
+  a.y[id.tid] = v[1];
+}
