@@ -40,8 +40,10 @@ LIBRARIES = {
     "immintrin.h": {"backend/cpu", "engine"},  # engine/limits.cc measures what the machine can do.
     "arm_neon.h": {"backend/cpu", "engine"},
     "cpuid.h": {"backend/cpu"},
+    "MetalPerformancePrimitives/": {"backend/gpu/dialect"},
+    "ucontext.h": {"backend/gpu/emulator"},
 }
-IN_HEADERS = {"tl/expected.hpp", "immintrin.h", "arm_neon.h"}
+IN_HEADERS = {"tl/expected.hpp", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
 SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "mach-o/", "errno.h", "linux/",
           "stdlib.h")
 

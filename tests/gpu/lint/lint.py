@@ -113,7 +113,7 @@ def check_kernels(lint, root):
 
 def check_faults(lint):
     failed = False
-    for path in sorted((HERE / "faults").glob("*.cc")):
+    for path in sorted((HERE / "faults").glob("*.kernel")):
         named = re.search(r"^// Found by: (.*)$", path.read_text(), re.M)
         expected = set(named.group(1).split()) if named else set()
         found = {checker for checker, complaint in lint.checkers(path).items() if complaint}

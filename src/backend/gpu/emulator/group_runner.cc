@@ -67,6 +67,8 @@ bool GroupRunner::run(const GroupJob& job, const std::uint32_t (&group)[3],
   resume(current_, main_);
   running = nullptr;
   if (error_.empty()) return true;
+  error_ = fmt::format("kernel '{}', group {},{},{}: {}", job.kernel->name, group[0], group[1],
+                       group[2], error_);
   give_up_fibers();
   return false;
 }
@@ -75,7 +77,7 @@ void GroupRunner::start_group(const GroupJob& job, const std::uint32_t (&group)[
                               const std::vector<std::uint16_t>& order) {
   job_ = &job;
   std::copy_n(group, 3, group_);
-  error_.clear();
+  std::string().swap(error_);  // fail() must not hand a buffer back to a frame that is given up.
   done_ = at_barrier_ = 0;
   order_ = order;
   position_.resize(order_.size());
@@ -228,8 +230,7 @@ void GroupRunner::meet_lanes(void* brought, Combine combine, bool ordered, const
   if (simd.come == 0) {
     simd.first = current_;
   } else if (!same_place(lanes_[simd.first].site, site)) {
-    fail(fmt::format("lanes of a simdgroup meet at different places: {}, {}", place(simd.first),
-                     place(current_)));
+    fail(describe("lanes of a simdgroup meet at different places", simd.first));
   }
   simd.brought[current_ - base] = brought;
   if (++simd.come < kSimdLanes) {
@@ -250,8 +251,7 @@ void GroupRunner::meet_group(const Site& site) {
   if (at_barrier_ == 0) {
     barrier_first_ = current_;
   } else if (!same_place(lanes_[barrier_first_].site, site)) {
-    fail(fmt::format("threads of a group meet at different barriers: {}, {}", place(barrier_first_),
-                     place(current_)));
+    fail(describe("threads of a group meet at different barriers", barrier_first_));
   }
   if (++at_barrier_ < job_->threads) {
     wait(site);
@@ -268,6 +268,10 @@ void GroupRunner::meet_group(const Site& site) {
 std::string GroupRunner::place(std::uint32_t lane) const {
   return lanes_[lane].done ? fmt::format("thread {} returned", lane)
                            : fmt::format("thread {} is in {}", lane, text_of(lanes_[lane].site));
+}
+
+std::string GroupRunner::describe(const char* what, std::uint32_t other) const {
+  return fmt::format("{}: {}, {}", what, place(other), place(current_));
 }
 
 // Nobody can go on: names one who waits and one for whom it waits in vain, of its simdgroup if it
@@ -288,9 +292,9 @@ std::string GroupRunner::describe_standstill() const {
   return "no thread can go on";
 }
 
-void GroupRunner::fail(const std::string& what) {
-  error_ = fmt::format("kernel '{}', group {},{},{}: {}", job_->kernel->name, group_[0], group_[1],
-                       group_[2], what);
+// Frames of the failing lane are given up as they are, so the text is moved out of them.
+void GroupRunner::fail(std::string&& what) {
+  error_ = std::move(what);
   leave(*lanes_[current_].fiber);
   check_failed("a lane that failed goes on", __FILE__, __LINE__);
 }

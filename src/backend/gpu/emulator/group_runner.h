@@ -46,7 +46,7 @@ class GroupRunner {
   // From the running lane.
   void meet_lanes(void* brought, Combine combine, bool ordered, const Site& site);
   void meet_group(const Site& site);
-  [[noreturn]] void fail(const std::string& what);
+  [[noreturn]] void fail(std::string&& what);
   std::uint32_t thread() const { return current_; }
   bool is_stack(const void* address) const;
   // Offset in threadgroup memory, or -1.
@@ -78,6 +78,7 @@ class GroupRunner {
   Fiber* take_fiber();
   void give_up_fibers();
   void leave(Fiber& from);
+  std::string describe(const char* what, std::uint32_t other) const;
   std::string describe_standstill() const;
   std::string place(std::uint32_t lane) const;
 

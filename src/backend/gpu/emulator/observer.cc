@@ -96,7 +96,7 @@ void Observer::access(std::uintptr_t address, std::size_t bytes, bool writes,
   Memory* memory = find(address, bytes);
   if (memory == nullptr) {
     if (!writes && in_program(address)) return;
-    out_of_bounds(*lane, address, bytes, writes);
+    lane->fail(out_of_bounds(*lane, address, bytes, writes));
   }
   (writes ? memory->traffic.bytes_written : memory->traffic.bytes_read) += bytes;
   for (std::uintptr_t a = address; a < address + bytes; ++a) {
@@ -137,8 +137,8 @@ void Observer::count_sectors(GroupRunner& lane, Memory& memory, std::uintptr_t a
     fetch.sectors.push_back(s);
 }
 
-void Observer::out_of_bounds(GroupRunner& lane, std::uintptr_t address, std::size_t bytes,
-                             bool writes) {
+std::string Observer::out_of_bounds(const GroupRunner& lane, std::uintptr_t address,
+                                    std::size_t bytes, bool writes) {
   // The argument that points nearest: into the piece of memory that ends before or begins behind
   // the address.
   std::string nearest = "no argument points near";
@@ -159,8 +159,8 @@ void Observer::out_of_bounds(GroupRunner& lane, std::uintptr_t address, std::siz
                           at / sizeof pointer, at, memory.name, memory.end - begin,
                           static_cast<std::int64_t>(address - begin));
   }
-  lane.fail(fmt::format("thread {} {} {} bytes outside the buffers: {}", lane.thread(),
-                        writes ? "writes" : "reads", bytes, nearest));
+  return fmt::format("thread {} {} {} bytes outside the buffers: {}", lane.thread(),
+                     writes ? "writes" : "reads", bytes, nearest);
 }
 
 // ---- dispatches

@@ -60,8 +60,8 @@ class Observer {
   void shared_access(GroupRunner& lane, std::size_t offset, std::size_t bytes, bool writes);
   void count_sectors(GroupRunner& lane, Memory& memory, std::uintptr_t address, std::size_t bytes,
                      bool writes, const void* instruction);
-  [[noreturn]] void out_of_bounds(GroupRunner& lane, std::uintptr_t address, std::size_t bytes,
-                                  bool writes);
+  std::string out_of_bounds(const GroupRunner& lane, std::uintptr_t address, std::size_t bytes,
+                            bool writes);
   Memory* find(std::uintptr_t address, std::size_t bytes);
   std::string name_of(std::uintptr_t address) const;
   std::vector<AddressRange> ranges(bool writes);
