@@ -11,7 +11,7 @@ ARROWS = {
     "backend": SPEC,
     "backend/reference": SPEC | {"backend"},
     "backend/cpu": SPEC | {"backend"},
-    "backend/gpu": BASE,  # kernel.h; what records and runs passes
+    "backend/gpu": SPEC | {"backend", "backend/gpu/emulator"},
     "backend/gpu/dialect": {"backend/gpu", "backend/gpu/emulator"},
     "backend/gpu/kernels": {"backend/gpu", "backend/gpu/dialect"},
     "backend/gpu/emulator": BASE | {"backend/gpu"},

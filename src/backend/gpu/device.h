@@ -1,0 +1,48 @@
+// What a GPU has to do for the backend: hold memory, hold kernels, replay programs in order.
+// emulator/ is the one that every machine has; one for CUDA or Metal has its own folder beside it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backend/gpu/program.h"
+#include "backend/ops.h"
+
+namespace lily::gpu {
+
+class Device {
+ public:
+  // What the device made of a program: a graph, a list of bound kernels. Replayed any number of
+  // times; the device keeps it as long as a replay runs.
+  class Recording {
+   public:
+    virtual ~Recording() = default;
+  };
+
+  virtual ~Device() = default;
+  virtual const BackendInfo& info() const = 0;
+
+  // Zeroed, aligned to 64 bytes. Addresses are the device's; the host goes through write() and
+  // read(). Memory may outlive the device object, so what both need is held by the buffer's owner.
+  virtual Result<Buffer> allocate(std::size_t bytes, std::string_view what) = 0;
+  // Memory of the host that kernels only read, kept mapped by `owner`: the bytes themselves where
+  // memory is shared, else a copy.
+  virtual Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) = 0;
+  // In order with replays. The source of a write may be reused at once.
+  virtual void write(void* to, std::span<const std::byte> bytes) = 0;
+  virtual Result<void> read(const void* from, std::span<std::byte> bytes) = 0;
+
+  // Compiles or loads kernels so that programs may use them; kDevice names the one that failed.
+  virtual Result<void> load(std::span<const Kernel> kernels) = 0;
+  virtual Result<std::shared_ptr<Recording>> build(const Program& program) = 0;
+  // Enqueues a replay and returns. Replays follow each other in order, everything of one before
+  // anything of the next. Tickets rise.
+  virtual void submit(std::shared_ptr<Recording> recording, Ticket ticket) = 0;
+  // Until every replay up to this ticket is done. The error of a replay is told by the first wait
+  // that covers it.
+  virtual Result<void> wait(Ticket ticket) = 0;
+};
+
+}  // namespace lily::gpu

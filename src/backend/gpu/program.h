@@ -1,0 +1,37 @@
+// A pass, recorded: launches in order, and the places where everything before has to be finished.
+// It names memory and kernels, never a device; device.h replays it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backend/gpu/recorder.h"
+
+namespace lily::gpu {
+
+// The ranges that two launches may not touch at the same time: `later` reads or writes what
+// `earlier` wrote, or writes what it read. kIndirect never conflicts.
+bool conflict(const Launch& earlier, const Launch& later);
+
+class Program {
+ public:
+  // Puts a barrier before the launch if it conflicts with one since the last barrier. For launches
+  // in this order no program has fewer: each barrier is as late as it can be.
+  void add(Launch launch);
+
+  std::span<const Launch> launches() const { return launches_; }
+  bool barrier_before(std::size_t launch) const { return barrier_before_[launch]; }
+  std::size_t barriers() const { return barriers_; }
+  // Runs of launches without a barrier between them.
+  std::size_t stages() const { return launches_.empty() ? 0 : barriers_ + 1; }
+  // Does a launch name memory of [address, address + bytes)?
+  bool names(const void* address, std::size_t bytes) const;
+
+ private:
+  std::vector<Launch> launches_;
+  std::vector<bool> barrier_before_;
+  std::size_t barriers_ = 0, stage_start_ = 0;  // The first launch behind the last barrier.
+};
+
+}  // namespace lily::gpu
