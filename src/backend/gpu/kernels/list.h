@@ -2,13 +2,18 @@
 // are made from this list. A line: X(kernel, file) with the file that holds its KERNEL.
 #pragma once
 
-#define LILY_GPU_KERNELS(X)        \
-  X(rms_norm, "rms_norm.cc")       \
-  X(gemv_q4, "gemv.cc")            \
-  X(gemv_q8, "gemv.cc")            \
-  X(gemm_q4, "gemm.cc")            \
-  X(gemm_q8, "gemm.cc")            \
-  X(gdn_prepare, "gdn_prepare.cc") \
-  X(gdn_scan_few, "gdn_scan.cc")   \
-  X(gdn_scan_many, "gdn_scan.cc")  \
-  X(gdn_norm, "gdn_norm.cc")
+#define LILY_GPU_KERNELS(X)                    \
+  X(rms_norm, "rms_norm.cc")                   \
+  X(gemv_q4, "gemv.cc")                        \
+  X(gemv_q8, "gemv.cc")                        \
+  X(gemm_q4, "gemm.cc")                        \
+  X(gemm_q8, "gemm.cc")                        \
+  X(gdn_prepare, "gdn_prepare.cc")             \
+  X(gdn_scan_few, "gdn_scan.cc")               \
+  X(gdn_scan_many, "gdn_scan.cc")              \
+  X(gdn_norm, "gdn_norm.cc")                   \
+  X(attention_prepare, "attention_prepare.cc") \
+  X(attention_few_4, "attention_few.cc")       \
+  X(attention_few_8, "attention_few.cc")       \
+  X(attention_few_merge, "attention_few.cc")   \
+  X(attention_many, "attention_many.cc")

@@ -32,4 +32,6 @@ void record_score(Recorder& to, const ScoreArgs& args);
 void record_choose(Recorder& to, const ChooseArgs& args);
 void record_copy(Recorder& to, const CopyArgs& args);
 
+std::size_t attention_scratch_bytes(const ModelSpec& spec, int max_rows);
+
 }  // namespace lily::gpu
