@@ -200,6 +200,9 @@ ChooseCase random_choose(Random& random, int n_rows, int vocab_rows, int vocab_u
 using Outputs = std::map<std::string, std::vector<float>>;
 inline constexpr float kUntouched = -12345.0f;
 
+// Passes are recorded for so many rows more than they have.
+inline int spare_rows = 0;
+
 // The backend has been prepare()d for the case's spec and rows.
 Outputs run(Backend& backend, const EmbedCase& c);
 Outputs run(Backend& backend, const GdnProjectCase& c);

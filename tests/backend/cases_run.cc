@@ -118,7 +118,8 @@ class Device {
   template <typename F>
   Outputs pass(const PassControl& control, F&& step) {
     const int blocks = (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows;
-    LILY_CHECK(backend_.begin({.rows_bound = control.n_rows, .head_blocks = blocks}));
+    LILY_CHECK(backend_.begin(
+        {.rows_bound = control.n_rows + spare_rows, .head_blocks = blocks}));
     step();
     LILY_CHECK(backend_.wait(backend_.submit()).has_value());
     Outputs outputs;
