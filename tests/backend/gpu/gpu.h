@@ -27,11 +27,12 @@ inline ModelSpec largest_gpu_spec() {
   return spec;
 }
 
-inline std::unique_ptr<Backend> open_gpu(const gpu::EmulatorOptions& options) {
+inline std::unique_ptr<Backend> open_gpu(const gpu::EmulatorOptions& options,
+                                         const ModelSpec& spec = largest_gpu_spec()) {
   auto device = gpu::EmulatorDevice::create(options);
   LILY_CHECK(device.has_value());
   auto backend = std::make_unique<gpu::GpuBackend>(std::move(*device));
-  LILY_CHECK(backend->prepare(largest_gpu_spec(), kMaxPassRows).has_value());
+  LILY_CHECK(backend->prepare(spec, kMaxPassRows).has_value());
   return backend;
 }
 

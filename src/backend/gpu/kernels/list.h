@@ -16,4 +16,25 @@
   X(attention_few_4, "attention_few.cc")       \
   X(attention_few_8, "attention_few.cc")       \
   X(attention_few_merge, "attention_few.cc")   \
-  X(attention_many, "attention_many.cc")
+  X(attention_many, "attention_many.cc")       \
+  X(embed, "embed.cc")                         \
+  X(linear_few_norm_1, "linear_few.cc")        \
+  X(linear_few_norm_2, "linear_few.cc")        \
+  X(linear_few_norm_4, "linear_few.cc")        \
+  X(linear_few_norm_8, "linear_few.cc")        \
+  X(linear_few_add_1, "linear_few.cc")         \
+  X(linear_few_add_2, "linear_few.cc")         \
+  X(linear_few_add_4, "linear_few.cc")         \
+  X(linear_few_add_8, "linear_few.cc")         \
+  X(linear_tile_norm, "linear_tile.cc")        \
+  X(linear_tile_add, "linear_tile.cc")         \
+  X(route_choose, "route_choose.cc")           \
+  X(experts_few_up, "experts_few.cc")          \
+  X(experts_few_down, "experts_few.cc")        \
+  X(experts_sort, "experts_sort.cc")           \
+  X(experts_tile_up, "experts_tile.cc")        \
+  X(experts_tile_down, "experts_tile.cc")      \
+  X(experts_combine, "experts_combine.cc")     \
+  X(head_states, "head_states.cc")             \
+  X(copy_words, "copy.cc")                     \
+  X(copy_bytes, "copy.cc")

@@ -4,6 +4,7 @@
 
 // Where its members lie, in words; steps/segment_blocks.h holds these to args.h.
 KERNEL_CONST uint kPassSegments = 4, kPassSegmentWords = 8;
+KERNEL_CONST uint kPassTokens = 516, kPassHeadRows = 2564;
 
 // A segment, and of it the rows first .. first + n - 1.
 struct PassBlock {
@@ -16,6 +17,16 @@ FN uint pass_rows(DEV const int* control) {
 }
 FN uint pass_segments(DEV const int* control) {
   return (uint)control[1];
+}
+FN uint pass_head_rows(DEV const int* control) {
+  return (uint)control[2];
+}
+FN uint pass_token(DEV const int* control, uint row) {
+  return (uint)control[kPassTokens + row];
+}
+// The row of the pass that is head row `index`.
+FN uint pass_head_row(DEV const int* control, uint index) {
+  return (uint)control[kPassHeadRows + index];
 }
 // All of a segment; no rows where there is none of that index.
 FN void pass_segment(DEV const int* control, uint index, THR PassBlock& block) {

@@ -33,5 +33,9 @@ void record_choose(Recorder& to, const ChooseArgs& args);
 void record_copy(Recorder& to, const CopyArgs& args);
 
 std::size_t attention_scratch_bytes(const ModelSpec& spec, int max_rows);
+std::size_t route_scratch_bytes(const ModelSpec& spec, int max_rows);
+std::size_t experts_sort_scratch_bytes(const ModelSpec& spec, int max_rows);
+std::size_t experts_down_scratch_bytes(const ModelSpec& spec, int max_rows);
+std::size_t vocabulary_scratch_bytes(const ModelSpec& spec, int max_rows);
 
 }  // namespace lily::gpu
