@@ -36,5 +36,9 @@
   X(experts_tile_down, "experts_tile.cc")      \
   X(experts_combine, "experts_combine.cc")     \
   X(head_states, "head_states.cc")             \
+  X(vocabulary_stats, "vocabulary.cc")         \
+  X(choose_stats, "vocabulary.cc")             \
+  X(choose_rows, "choose.cc")                  \
+  X(score_rows, "score.cc")                    \
   X(copy_words, "copy.cc")                     \
   X(copy_bytes, "copy.cc")

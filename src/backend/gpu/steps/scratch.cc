@@ -1,0 +1,12 @@
+// What all steps together need of the backend's scratch.
+#include "backend/gpu/steps/steps.h"
+
+namespace lily::gpu {
+
+std::size_t scratch_bytes(const ModelSpec& spec, int max_rows) {
+  return attention_scratch_bytes(spec, max_rows) + route_scratch_bytes(spec, max_rows) +
+         experts_sort_scratch_bytes(spec, max_rows) + experts_down_scratch_bytes(spec, max_rows) +
+         vocabulary_scratch_bytes(spec, max_rows);
+}
+
+}  // namespace lily::gpu
