@@ -5,7 +5,7 @@ FUZZ_RUNS ?= 1000000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-bare test-arm format tidy clean
+.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-gpu test-bare test-arm format tidy clean
 
 all: setup lily
 
@@ -56,6 +56,8 @@ test-tokens: setup-test
 	$(CTEST) build/release -R '^text$$' --verbose
 test-oracle:
 	tools/pocket/check_goldens.sh
+test-gpu: lily
+	LILY_E2E_FULL=1 python3 -B tests/e2e/eval_test.py $(CURDIR)/build/release/lily $(CURDIR)
 test-bare:
 	tools/bare_root.sh
 test-arm: setup-arm lily

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/gpu/open.h"
 #include "backend/ops.h"
 #include "backend/reference/reference_backend.h"
 
@@ -9,8 +10,9 @@ namespace lily {
 
 Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options) {
   if (name == "cpu") return cpu::open(options);
+  if (name == "emulator") return gpu::open_emulator(options);
   if (name == "reference") return reference::open(options);
-  return Error{ErrorCode::kInvalidArgument, "backend '" + name + "': expected cpu or reference"};
+  return Error{ErrorCode::kInvalidArgument, "backend '" + name + "': expected cpu, emulator or reference"};
 }
 
 }  // namespace lily

@@ -41,7 +41,7 @@ constexpr std::int64_t key_offset(KeyLayout layout, std::int64_t row, std::int64
 }
 
 struct BackendInfo {
-  std::string name;         // "cpu", "reference"
+  std::string name;         // "cpu", "emulator", "reference"
   std::string description;  // "AVX2, 2 threads, int8 activations"
   WeightLayout layout;      // What the weight image must be packed as.
   int kv_element_bytes;     // 2: bf16, 4: f32
@@ -119,11 +119,14 @@ class Backend {
   virtual void abandon() = 0;
   virtual Result<void> wait(Ticket ticket) = 0;
 
-  // Times so far that steps had to wait for each other: hand-overs to all threads on a CPU. 0: not counted.
+  // Times so far that steps had to wait for each other: hand-overs to all threads on a CPU, barriers inside a pass on a device.
+  // 0: not counted.
   virtual std::uint64_t barriers() const { return 0; }
+  // Kernels handed to a device so far. 0: not counted.
+  virtual std::uint64_t launches() const { return 0; }
 };
 
-// "cpu" or "reference"; kInvalidArgument names what there is.
+// "cpu", "emulator" or "reference"; kInvalidArgument names what there is.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options);
 
 }  // namespace lily

@@ -42,7 +42,7 @@ std::vector<TokenId> random_tokens(int n, int vocab_used) {
 struct Measured {
   int prompt_tokens = 0, tokens = 0;
   Spread rate;
-  double barriers = 0;  // Per decoded token.
+  double barriers = 0, launches = 0;  // Per decoded token.
   // The machine's own rates, the mean of just before and just after: it may be shared, and drift.
   double read_rate = 0, integer_rate = 0;
 };
@@ -63,13 +63,14 @@ class Bench {
  private:
   Result<Measured> measure(int prompt_tokens, int tokens) {
     std::vector<double> rates;
-    double barriers = 0;
+    double barriers = 0, launches = 0;
     // A first prompt brings pages into memory and wakes the threads; it does not count.
     if (tokens == 1) LILY_RETURN_IF_ERROR(generate(prompt_tokens, tokens));
     for (int run = 0; run < flags_.repeat; ++run) {
       LILY_TRY(const auto result, generate(prompt_tokens, tokens));
       rates.push_back(tokens == 1 ? prefill_rate(result) : decode_rate(result));
       barriers = static_cast<double>(result.decode_barriers) / std::max(1, tokens - 1);
+      launches = static_cast<double>(result.decode_launches) / std::max(1, tokens - 1);
     }
     const MachineLimits before = limits_;
     LILY_TRY(limits_, measure_limits(limits_request(flags_)));
@@ -77,6 +78,7 @@ class Bench {
                     tokens,
                     spread_of(std::move(rates)),
                     barriers,
+                    launches,
                     (before.read_all + limits_.read_all) / 2,
                     (before.integer_all + limits_.integer_all) / 2};
   }
@@ -154,7 +156,8 @@ ordered_json decode_json(const Measured& m, const TokenWork& work) {
           {"bytes_per_second", achieved},
           {"read_bytes_per_second", m.read_rate},
           {"share_of_read_rate", achieved / m.read_rate},
-          {"barriers_per_token", m.barriers}};
+          {"barriers_per_token", m.barriers},
+          {"kernels_per_token", m.launches}};
 }
 
 std::string rate_line(const ordered_json& rate) {
@@ -179,6 +182,8 @@ std::string as_table(const ordered_json& out, const MachineLimits& limits) {
         human_bytes(row["bytes_per_token"].get<double>()), row["barriers_per_token"].get<double>(),
         row["bytes_per_second"].get<double>() / 1e9,
         100.0 * row["share_of_read_rate"].get<double>());
+    const auto kernels = row["kernels_per_token"].get<double>();
+    if (kernels > 0) text += fmt::format("  {:.0f} kernels a token\n", kernels);
   }
   text += fmt::format("memory      {} resident, {} of it not the mapped image\n",
                       human_bytes(out["memory"]["resident_bytes"].get<double>()),

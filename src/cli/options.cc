@@ -26,7 +26,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
   app.add_option("--model", flags.model, "Checkpoint folder; without it the pocket checkpoint")
       ->check(not_empty)
       ->group("Model");
-  app.add_option("--backend", flags.backend, "What computes: cpu, or reference (slow and plain)")
+  app.add_option("--backend", flags.backend,
+                 "What computes: cpu, emulator (GPU kernels on this processor), or reference (plain loops)")
       ->capture_default_str()
       ->group("Model");
   app.add_option("--threads", flags.threads, "Threads; 0 is one for each core")

@@ -66,6 +66,7 @@ struct GenerateResult {
   int prompt_tokens = 0, cached_tokens = 0;
   double prefill_seconds = 0, decode_seconds = 0;
   std::uint64_t decode_barriers = 0;  // Backend::barriers() of the decode passes.
+  std::uint64_t decode_launches = 0;  // Backend::launches() of them.
 };
 
 struct ScoreRequest {

@@ -258,7 +258,7 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
   result.prefill_seconds = seconds_since(prefill_start);
   if (!going) generation.finish(FinishReason::kCancelled);
   const auto decode_start = Clock::now();
-  const std::uint64_t barriers_before = engine_.backend->barriers();
+  const std::uint64_t barriers_before = engine_.backend->barriers(), launches_before = engine_.backend->launches();
   while (going) {
     LILY_TRY(const ChosenToken chosen, engine_.model.buffers.read_chosen(*engine_.backend, 0));
     LILY_TRY(going, generation.take(chosen));
@@ -270,6 +270,7 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
   }
   result.decode_seconds = seconds_since(decode_start);
   result.decode_barriers = engine_.backend->barriers() - barriers_before;
+  result.decode_launches = engine_.backend->launches() - launches_before;
   return result;
 }
 

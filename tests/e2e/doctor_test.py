@@ -53,13 +53,15 @@ class MemoryPlan(Case):
 class Doctor(Case):
     def test_machine_backends_and_self_test(self):
         got = self.succeeds("doctor", "--json").json()
-        self.assertEqual([b["name"] for b in got["backends"]], ["cpu", "reference"])
+        self.assertEqual([b["name"] for b in got["backends"]], ["cpu", "emulator", "reference"])
         self.assertTrue(all(b["available"] for b in got["backends"]))
         self.assertGreater(got["machine"]["cores"], 0)
         self.assertGreater(got["machine"]["memory_bytes"], GIB)
         self.assertTrue(got["machine"]["cache_folder"].startswith(str(scratch)))
         self.assertTrue(got["self_test"]["passed"])
-        self.assertEqual([t["detail"] for t in got["self_test"]["tests"]], ["21 - 15 = 6"] * 2)
+        cpu, emulator, reference = (t["detail"] for t in got["self_test"]["tests"])
+        self.assertEqual((cpu, reference), ("21 - 15 = 6",) * 2)
+        self.assertRegex(emulator, r"^21 - 15 = 6  \([1-9]\d* kernels in [1-9]\d* stages a token\)$")
         self.assertTrue(got["plan"]["fits"])
 
     def test_a_wrong_model_fails_the_part_that_needs_it(self):

@@ -1,4 +1,5 @@
 """lily eval on the recorded truth: the bars of docs/NUMERICS.md."""
+import os
 import unittest
 
 from harness import GOLDEN, QUICK, Case, main
@@ -32,6 +33,24 @@ class Eval(Case):
 
     def test_exact_activations_are_closer_still(self):
         self.assertLessEqual(self.report("full.safetensors", "--exact")["kl_mean"], 1e-6)
+
+    def of_gpu_kernels(self, file, *more):
+        return self.report(file, "--backend", "emulator", "--context", "1024", *more)
+
+    @unittest.skipIf(QUICK, "the emulator takes too long with sanitizers")
+    def test_gpu_kernels_keep_whole_distributions(self):
+        full = self.of_gpu_kernels("full.safetensors")
+        self.assertEqual(full["positions"], 192)
+        self.assertLessEqual(full["kl_mean"], 2e-4)
+
+    @unittest.skipUnless(os.environ.get("LILY_E2E_FULL"), "5,188 positions on the emulator take minutes: make test-gpu")
+    def test_gpu_kernels_keep_the_answers(self):
+        short = self.of_gpu_kernels("full.safetensors", "--chunk", "8")  # The kernels of decoding and drafts.
+        self.assertLessEqual(short["kl_mean"], 2e-4)
+        answers = self.of_gpu_kernels("answers.json")
+        self.assertGreater(answers["positions"], 5000)
+        self.assertGreaterEqual(answers["top1_replies"], 0.99)
+        self.assertGreaterEqual(answers["greedy_equal"], 0.97 * answers["greedy_total"], answers["greedy_different"])
 
     def test_the_table_names_every_figure(self):
         table = self.succeeds("eval", "--golden", GOLDEN / "full.safetensors").out

@@ -1,0 +1,108 @@
+// The steps of ops.h on a GPU. The first pass of a key is recorded, step by step, as a program;
+// passes of the same key replay it. Which device replays is device.h's business.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/gpu/device.h"
+#include "backend/ops.h"
+
+namespace lily::gpu {
+
+// Buffers by address, and those that were freed since somebody asked: a recording that names one is
+// worthless.
+class Buffers {
+ public:
+  void add(const void* address, std::size_t bytes);
+  void remove(const void* address);
+  // The bytes from an address to the end of the buffer that holds it; 0 where none does.
+  std::size_t to_end(const void* address) const;
+  std::vector<Range> take_freed();
+
+ private:
+  mutable std::mutex mutex_;  // A buffer may be freed by any thread.
+  std::map<std::uintptr_t, std::size_t> sizes_;
+  std::vector<Range> freed_;
+};
+
+class GpuBackend final : public Backend {
+ public:
+  // Recordings kept; past it the one unused for longest goes.
+  static constexpr std::size_t kMaxRecordings = 64;
+
+  explicit GpuBackend(std::unique_ptr<Device> device);
+  ~GpuBackend() override;
+
+  const BackendInfo& info() const override { return device_->info(); }
+  // Scratch of all steps; kInvalidArgument where max_rows is not in 1 .. kMaxPassRows. Forgets
+  // recordings.
+  Result<void> prepare(const ModelSpec& spec, int max_rows) override;
+  Result<Buffer> allocate(std::size_t bytes, std::string_view what) override;
+  Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) override;
+  void write(const Buffer& to, std::size_t offset, std::span<const std::byte> bytes) override;
+  Result<void> read(const Buffer& from, std::size_t offset, std::span<std::byte> bytes) override;
+
+  // A recording lives as long as the buffers that it names.
+  bool begin(const PassKey& key) override;
+  void embed(const EmbedArgs& args) override;
+  void gdn_project(const GdnProjectArgs& args) override;
+  void gdn_prepare(const GdnPrepareArgs& args) override;
+  void gdn_scan(const GdnScanArgs& args) override;
+  void project_residual(const ProjectResidualArgs& args) override;
+  void attention_project(const AttentionProjectArgs& args) override;
+  void attention_prepare(const AttentionPrepareArgs& args) override;
+  void attention(const AttentionArgs& args) override;
+  void route(const RouteArgs& args) override;
+  void experts_up(const ExpertsUpArgs& args) override;
+  void experts_down(const ExpertsDownArgs& args) override;
+  void head(const HeadArgs& args) override;
+  void score(const ScoreArgs& args) override;
+  void choose(const ChooseArgs& args) override;
+  void copy(const CopyArgs& args) override;
+  // What a device refuses is told by wait().
+  Ticket submit() override;
+  void abandon() override;
+  Result<void> wait(Ticket ticket) override;
+
+  std::uint64_t barriers() const override { return barriers_; }
+  std::uint64_t launches() const override { return launches_; }
+
+  // The recording of a key; null where there is none.
+  const Program* recorded(const PassKey& key) const;
+
+ private:
+  class PassRecorder;
+  struct Recorded {
+    PassKey key;
+    Program program;
+    std::shared_ptr<Device::Recording> recording;
+  };
+
+  Recorder& recorder();
+  // The next ticket's work. An error is kept for wait().
+  void replay(const Program& program, Result<std::shared_ptr<Device::Recording>> recording);
+  Result<Buffer> tracked(Buffer buffer);
+
+  std::unique_ptr<Device> device_;
+  std::shared_ptr<Buffers> buffers_;
+  std::optional<ModelSpec> spec_;
+  int max_rows_ = 0;
+  Buffer scratch_;
+  std::size_t scratch_used_ = 0;
+  std::map<std::string, Range> scratch_names_;
+
+  std::list<Recorded> recordings_;           // The last used first.
+  std::unique_ptr<PassRecorder> recording_;  // The pass that is being named.
+  bool in_pass_ = false, loaded_ = false;
+  Ticket ticket_ = 0;
+  std::map<Ticket, Error> failed_;
+  std::uint64_t barriers_ = 0, launches_ = 0;
+};
+
+}  // namespace lily::gpu

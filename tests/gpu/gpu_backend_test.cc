@@ -1,0 +1,151 @@
+// The backend's bookkeeping: what is recorded, replayed, dropped and told.
+#include "backend/gpu/gpu_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/gpu/paper_device.h"
+
+namespace lily::gpu {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int kMaxRows = 128;
+constexpr std::int64_t kBytes = 256;
+const Error kRefused{ErrorCode::kDevice, "refused"};
+
+ModelSpec small_spec() {
+  ModelSpec spec;
+  spec.n_layers = 2;
+  spec.layer_kinds = {LayerKind::kDelta, LayerKind::kAttention};
+  spec.hidden = 256;
+  spec.n_q_heads = 2;
+  spec.n_kv_heads = 1;
+  spec.n_key_heads = 1;
+  spec.n_value_heads = 2;
+  spec.n_experts = 16;
+  spec.n_chosen = 2;
+  spec.expert_width = spec.shared_width = 64;
+  spec.vocab_rows = 512;
+  return spec;
+}
+
+class GpuBackendTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto device = std::make_unique<PaperDevice>();
+    device_ = device.get();
+    backend_ = std::make_unique<GpuBackend>(std::move(device));
+    ASSERT_TRUE(backend_->prepare(small_spec(), kMaxRows).has_value());
+    for (Buffer* buffer : {&a_, &b_, &c_}) *buffer = *backend_->allocate(kBytes, "bytes");
+  }
+
+  // A pass that copies a to b and b to c, where it has to be named. Was it?
+  bool pass(const PassKey& key) {
+    const bool named = backend_->begin(key);
+    if (named) {
+      backend_->copy({a_.address(), b_.address(), kBytes});
+      backend_->copy({b_.address(), c_.address(), kBytes});
+    }
+    ticket_ = backend_->submit();
+    return named;
+  }
+  static PassKey rows(int n) { return {.rows_bound = n}; }
+
+  PaperDevice* device_ = nullptr;
+  std::unique_ptr<GpuBackend> backend_;
+  Buffer a_, b_, c_;
+  Ticket ticket_ = 0;
+};
+
+TEST_F(GpuBackendTest, APassIsNamedOnceAndReplayedAfterwards) {
+  EXPECT_TRUE(pass(rows(1)));
+  EXPECT_FALSE(pass(rows(1)));
+  EXPECT_FALSE(pass(rows(1)));
+  EXPECT_EQ(device_->builds, 1);
+  EXPECT_THAT(device_->submitted, ElementsAre(1u, 2u, 3u));
+  EXPECT_EQ(backend_->launches(), 6u);
+  EXPECT_EQ(backend_->barriers(), 3u);
+  ASSERT_NE(backend_->recorded(rows(1)), nullptr);
+  EXPECT_EQ(backend_->recorded(rows(1))->stages(), 2u);
+}
+
+TEST_F(GpuBackendTest, EveryPartOfAKeyTellsPassesApart) {
+  const float log_probs = 0;
+  const std::int32_t tokens = 0;
+  const std::array keys{rows(1),
+                        rows(2),
+                        PassKey{.rows_bound = 1, .head_blocks = 1},
+                        PassKey{.rows_bound = 1, .score = true},
+                        PassKey{.rows_bound = 1, .n_top = 2},
+                        PassKey{.rows_bound = 1, .reference_log_probs = &log_probs},
+                        PassKey{.rows_bound = 1, .next_tokens = &tokens},
+                        PassKey{.copy_from = 1, .copy_to = 2},
+                        PassKey{.copy_from = 2, .copy_to = 1}};
+  for (const PassKey& key : keys) EXPECT_TRUE(pass(key));
+  for (const PassKey& key : keys) EXPECT_FALSE(pass(key));
+}
+
+TEST_F(GpuBackendTest, ARecordingDiesWithABufferThatItNames) {
+  pass(rows(1));
+  { const Buffer unnamed = *backend_->allocate(kBytes, "bytes"); }
+  EXPECT_FALSE(pass(rows(1)));
+  c_ = *backend_->allocate(kBytes, "bytes");
+  EXPECT_TRUE(pass(rows(1)));
+}
+
+TEST_F(GpuBackendTest, TheRecordingUnusedForLongestGoes) {
+  for (int n = 1; n <= static_cast<int>(GpuBackend::kMaxRecordings); ++n) pass(rows(n));
+  EXPECT_FALSE(pass(rows(1)));
+  EXPECT_TRUE(pass(rows(static_cast<int>(GpuBackend::kMaxRecordings) + 1)));
+  EXPECT_FALSE(pass(rows(1)));
+  EXPECT_TRUE(pass(rows(2)));
+}
+
+TEST_F(GpuBackendTest, AProgramThatTheDeviceRefusesIsToldByWaitAndTriedAgain) {
+  device_->build_error = kRefused;
+  EXPECT_TRUE(pass(rows(1)));
+  EXPECT_EQ(backend_->wait(ticket_).error().message, "refused");
+  EXPECT_TRUE(device_->submitted.empty());
+  EXPECT_TRUE(pass(rows(1)));
+  EXPECT_TRUE(backend_->wait(ticket_).has_value());
+}
+
+TEST_F(GpuBackendTest, AReplayThatFailsIsToldByWait) {
+  pass(rows(1));
+  device_->wait_error = kRefused;
+  EXPECT_EQ(backend_->wait(ticket_).error().code, ErrorCode::kDevice);
+  EXPECT_TRUE(backend_->wait(ticket_).has_value());
+}
+
+TEST_F(GpuBackendTest, AnAbandonedPassIsNeitherRunNorKept) {
+  ASSERT_TRUE(backend_->begin(rows(1)));
+  backend_->copy({a_.address(), b_.address(), kBytes});
+  backend_->abandon();
+  EXPECT_TRUE(device_->submitted.empty());
+  EXPECT_TRUE(pass(rows(1)));
+}
+
+TEST_F(GpuBackendTest, RefusesWhatItCannotHold) {
+  EXPECT_EQ(backend_->prepare(small_spec(), 0).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(backend_->prepare(small_spec(), kMaxPassRows + 1).error().code,
+            ErrorCode::kInvalidArgument);
+  alignas(64) const std::array<std::byte, 128> bytes{};
+  EXPECT_TRUE(backend_->adopt(bytes, nullptr).has_value());
+  EXPECT_EQ(backend_->adopt(std::span(bytes).subspan(16), nullptr).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(GpuBackendTest, KernelsThatDoNotLoadAreToldByPrepare) {
+  auto device = std::make_unique<PaperDevice>();
+  device->load_error = kRefused;
+  GpuBackend other(std::move(device));
+  EXPECT_EQ(other.prepare(small_spec(), kMaxRows).error().message, "refused");
+  EXPECT_TRUE(other.prepare(small_spec(), kMaxRows).has_value());
+}
+
+}  // namespace
+}  // namespace lily::gpu
