@@ -44,6 +44,7 @@ Result<dom::element> parse_json(dom::parser& parser, std::string_view json,
   if (parser.allocate(std::max<std::size_t>(json.size(), 64), kMaxDepth) != simdjson::SUCCESS) {
     return no_memory(json, where);
   }
+  if (json.empty()) return corrupt(where + ": the file is empty");
   dom::element root;
   const simdjson::error_code error = parser.parse(json.data(), json.size()).get(root);
   if (error == simdjson::MEMALLOC) return no_memory(json, where);

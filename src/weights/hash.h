@@ -1,4 +1,5 @@
-// Fingerprints and checksums: xxh3, 64 bits. They notice damage and change; they do not withstand a forger.
+// Fingerprints and checksums: xxh3, 64 bits. They notice damage and change; they do not withstand a
+// forger.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ class Hasher {
   Hasher& operator=(const Hasher&) = delete;
 
   void add(std::span<const std::byte> bytes);
-  void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
+  void add(std::string_view text) { add(std::as_bytes(std::span(text.data(), text.size()))); }
   void add(std::uint64_t number) { add(std::as_bytes(std::span(&number, 1))); }
   std::uint64_t value() const;
 

@@ -95,7 +95,7 @@ std::string index_json(const std::vector<Shard>& shards) {
 
 Result<void> write_text(const Path& path, std::string_view text) {
   LILY_TRY(auto file, AtomicFile::create(path));
-  LILY_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(text))));
+  LILY_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(text.data(), text.size()))));
   return file.commit();
 }
 

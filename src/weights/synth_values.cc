@@ -23,7 +23,7 @@ constexpr std::uint64_t mix(std::uint64_t key, std::uint64_t counter) {
 }
 
 std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
-  return mix(checksum(std::as_bytes(std::span(name))), seed);
+  return mix(checksum(std::as_bytes(std::span(name.data(), name.size()))), seed);
 }
 
 bool ends_with(std::string_view text, std::string_view end) {

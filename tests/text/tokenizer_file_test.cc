@@ -44,6 +44,12 @@ TEST(TokenizerFile, IgnoreMergesTakesAPieceThatIsATokenWhole) {
             (std::vector<TokenId>{258, ' ', 'x', 'y', 'z'}));
 }
 
+TEST(TokenizerFile, AnEmptyFileIsNamed) {
+  const auto t = Tokenizer::parse(std::string_view());
+  ASSERT_FALSE(t.has_value());
+  EXPECT_EQ(t.error().message, "tokenizer.json: the file is empty");
+}
+
 TEST(TokenizerFile, AddedTokensMatchLongestFirstFromTheLeft) {
   Json json = small_tokenizer();
   json["added_tokens"] = Json::array({added(260, "<a"), added(261, "<ab>"), added(262, "b><ab")});
