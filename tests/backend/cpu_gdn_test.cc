@@ -3,41 +3,10 @@
 #include <cmath>
 
 #include "tests/backend/cpu.h"
+#include "tests/backend/mixer_parts.h"
 
 namespace lily::cases {
 namespace {
-
-// Rows of a case as a segment of their own.
-template <typename Case>
-Case part_of(const Case& c, const std::vector<std::vector<float> Case::*>& members, int first,
-             const Piece& piece) {
-  Case part = c;
-  Random random(1);
-  for (const auto member : members)
-    part.*member = rows_of(c.*member, c.control.n_rows, first, piece.n_rows);
-  part.control = make_pass(c.spec, {piece}, {}, random);
-  return part;
-}
-
-const std::vector<std::vector<float> GdnPrepareCase::*> kPrepareRows = {
-    &GdnPrepareCase::qkv, &GdnPrepareCase::b, &GdnPrepareCase::a};
-const std::vector<std::vector<float> GdnScanCase::*> kScanRows = {
-    &GdnScanCase::q,     &GdnScanCase::k,    &GdnScanCase::v,
-    &GdnScanCase::decay, &GdnScanCase::beta, &GdnScanCase::z};
-
-bool is_pool(const std::string& name) {
-  return name == "delta" || name == "conv";
-}
-
-const std::vector<float>& pool_of(const Outputs& outputs) {
-  return outputs.count("delta") != 0 ? outputs.at("delta") : outputs.at("conv");
-}
-void set_pool(GdnPrepareCase& c, const Outputs& outputs) {
-  c.states.conv = outputs.at("conv");
-}
-void set_pool(GdnScanCase& c, const Outputs& outputs) {
-  c.states.delta = outputs.at("delta");
-}
 
 // One long segment in pieces of `step` rows, the state handed on in place: rows and final state as
 // in one pass.

@@ -3,29 +3,10 @@
 #include <cmath>
 
 #include "tests/backend/gpu/gpu.h"
+#include "tests/backend/mixer_parts.h"
 
 namespace lily::cases {
 namespace {
-
-AttentionCase part_of(const AttentionCase& c, int first, const Piece& piece) {
-  AttentionCase part = c;
-  Random random(1);
-  part.q = rows_of(c.q, c.control.n_rows, first, piece.n_rows);
-  part.q_gate = rows_of(c.q_gate, c.control.n_rows, first, piece.n_rows);
-  part.control = make_pass(c.spec, {piece}, {}, random);
-  return part;
-}
-
-AttentionPrepareCase part_of(const AttentionPrepareCase& c, int first, const Piece& piece) {
-  AttentionPrepareCase part = c;
-  Random random(1);
-  for (auto member :
-       {&AttentionPrepareCase::q_gate, &AttentionPrepareCase::k, &AttentionPrepareCase::v}) {
-    part.*member = rows_of(c.*member, c.control.n_rows, first, piece.n_rows);
-  }
-  part.control = make_pass(c.spec, {piece}, {}, random);
-  return part;
-}
 
 AttentionCase attention_case(const ModelSpec& spec, const std::vector<Piece>& pieces, int seed) {
   Random random(static_cast<std::uint64_t>(seed));
