@@ -51,6 +51,11 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->group("Model");
   app.add_flag("--exact", flags.exact, "Activations in 32-bit floats instead of 8-bit integers")
       ->group("Model");
+  app.add_option("--mechanism", flags.mechanisms,
+                 "NAME=on or NAME=off: switch a mechanism of a GPU's pass; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Model");
 }
 
 void add_sampling_options(CLI::App& app, SamplingFlags& flags) {

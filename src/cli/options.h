@@ -23,6 +23,7 @@ struct EngineFlags {
   std::string isa;  // Empty: the best there is.
   bool no_pack = false;
   bool exact = false;  // Activations stay f32.
+  std::vector<std::string> mechanisms;  // "NAME=on" or "NAME=off"
 };
 
 struct SamplingFlags {

@@ -36,7 +36,7 @@ class GpuBackend final : public Backend {
   // Recordings kept; past it the one unused for longest goes.
   static constexpr std::size_t kMaxRecordings = 64;
 
-  explicit GpuBackend(std::unique_ptr<Device> device);
+  explicit GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms = {});
   ~GpuBackend() override;
 
   const BackendInfo& info() const override { return device_->info(); }
@@ -90,6 +90,7 @@ class GpuBackend final : public Backend {
   Result<Buffer> tracked(Buffer buffer);
 
   std::unique_ptr<Device> device_;
+  Mechanisms mechanisms_;
   std::shared_ptr<Buffers> buffers_;
   std::optional<ModelSpec> spec_;
   int max_rows_ = 0;

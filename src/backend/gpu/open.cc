@@ -1,10 +1,33 @@
 // Options of a backend, as the devices understand them.
 #include "backend/gpu/open.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string>
+
 #include "backend/gpu/emulator_device.h"
 #include "backend/gpu/gpu_backend.h"
 
 namespace lily::gpu {
+
+namespace {
+
+// Those whose other side exists.
+constexpr bool Mechanisms::*kSwitchable[] = {nullptr};
+
+// kUnsupported names the first mechanism that differs from its default and cannot.
+Result<void> check_switchable(const Mechanisms& mechanisms) {
+  for (const auto& [name, field] : kMechanismFields) {
+    if (mechanisms.*field == Mechanisms{}.*field) continue;
+    if (std::find(std::begin(kSwitchable), std::end(kSwitchable), field) == std::end(kSwitchable)) {
+      return Error{ErrorCode::kUnsupported,
+                   "mechanism '" + std::string(name) + "': this build has one way of it only"};
+    }
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options) {
   if (!options.isa.empty()) {
@@ -14,8 +37,9 @@ Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options) {
   if (options.activations == Activations::kF32) {
     return Error{ErrorCode::kUnsupported, "exact activations: GPU kernels round operands to bf16"};
   }
+  LILY_RETURN_IF_ERROR(check_switchable(options.mechanisms));
   LILY_TRY(auto device, EmulatorDevice::create({.workers = options.threads}));
-  return std::make_unique<GpuBackend>(std::move(device));
+  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
 }
 
 }  // namespace lily::gpu

@@ -22,6 +22,7 @@ class GpuBackend::PassRecorder final : public Recorder {
   PassRecorder(GpuBackend& backend, const PassKey& key) : backend_(backend), key_(key) {}
 
   const ModelSpec& spec() const override { return *backend_.spec_; }
+  const Mechanisms& mechanisms() const override { return backend_.mechanisms_; }
   int rows_bound() const override { return key_.rows_bound; }
   int max_rows() const override { return backend_.max_rows_; }
   void* scratch(const char* name, std::size_t bytes) override;
@@ -53,8 +54,8 @@ void* GpuBackend::PassRecorder::scratch(const char* name, std::size_t bytes) {
   return const_cast<void*>(found->second.address);
 }
 
-GpuBackend::GpuBackend(std::unique_ptr<Device> device)
-    : device_(std::move(device)), buffers_(std::make_shared<Buffers>()) {}
+GpuBackend::GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms)
+    : device_(std::move(device)), mechanisms_(mechanisms), buffers_(std::make_shared<Buffers>()) {}
 
 GpuBackend::~GpuBackend() = default;
 

@@ -15,6 +15,7 @@
 
 #include "backend/args.h"
 #include "backend/gpu/kernel.h"
+#include "backend/mechanisms.h"
 #include "base/check.h"
 #include "spec/layout.h"
 #include "spec/model_spec.h"
@@ -65,6 +66,7 @@ class Recorder {
   virtual ~Recorder() = default;
 
   virtual const ModelSpec& spec() const = 0;
+  virtual const Mechanisms& mechanisms() const = 0;
   // Rows of this pass at most; how many it has, PassControl::n_rows, is known on the device only.
   virtual int rows_bound() const = 0;
   // Rows of any pass at most: what scratch is sized for.
