@@ -64,12 +64,14 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const Open
   EngineOptions options;
   LILY_TRY(options.model, model_folder(flags.model));
   options.backend = flags.backend;
+  Mechanisms mechanisms;
+  for (const auto& assignment : flags.mechanisms) {
+    LILY_RETURN_IF_ERROR(set_mechanism(mechanisms, assignment));
+  }
   options.backend_options = {.threads = flags.threads,
                              .isa = flags.isa,
-                             .activations = flags.exact ? Activations::kF32 : Activations::kInt8};
-  for (const auto& assignment : flags.mechanisms) {
-    LILY_RETURN_IF_ERROR(set_mechanism(options.backend_options.mechanisms, assignment));
-  }
+                             .activations = flags.exact ? Activations::kF32 : Activations::kInt8,
+                             .mechanisms = mechanisms};
   options.chunk_tokens = flags.chunk_tokens;
   options.context_tokens = flags.context_tokens;
   options.beyond_declared = flags.beyond_declared;
