@@ -43,11 +43,12 @@ constexpr std::int64_t key_offset(KeyLayout layout, std::int64_t row, std::int64
 }
 
 struct BackendInfo {
-  std::string name;         // "cpu", "emulator", "reference"
+  std::string name;         // As open_backend() takes it.
   std::string description;  // "AVX2, 2 threads, int8 activations"
   WeightLayout layout;      // What the weight image must be packed as.
   int kv_element_bytes;     // 2: bf16, 4: f32
   KeyLayout key_layout = KeyLayout::kRows;
+  std::uint64_t memory_bytes = 0;  // What the device lets a program use; 0: the machine's memory.
 };
 
 // Memory of a device. Zeroed, aligned to 64 bytes, committed on first touch where the system allows it.
@@ -128,7 +129,7 @@ class Backend {
   virtual std::uint64_t launches() const { return 0; }
 };
 
-// "cpu", "emulator" or "reference"; kInvalidArgument names what there is.
+// "cpu", "metal", "emulator" or "reference"; kInvalidArgument names what there is, kUnsupported why it cannot be opened here.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options);
 
 }  // namespace lily

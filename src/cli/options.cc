@@ -27,7 +27,8 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->check(not_empty)
       ->group("Model");
   app.add_option("--backend", flags.backend,
-                 "What computes: cpu, emulator (GPU kernels on this processor), or reference (plain loops)")
+                 "What computes: cpu, metal (the GPU of a Mac), emulator (GPU kernels on this processor), or "
+                 "reference (plain loops)")
       ->capture_default_str()
       ->group("Model");
   app.add_option("--threads", flags.threads, "Threads; 0 is one for each core")

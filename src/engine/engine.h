@@ -20,7 +20,7 @@ namespace lily {
 
 struct EngineOptions {
   Path model;                   // A checkpoint folder.
-  std::string backend = "cpu";  // "cpu" or "reference"
+  std::string backend = "cpu";  // As open_backend() takes it.
   BackendOptions backend_options;
   int chunk_tokens = 512;       // Rows of a prefill pass, 1 .. 2,048.
   int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.

@@ -1,5 +1,6 @@
 """lily doctor, info, synth and bench: figures that add up, damage that is noticed."""
 import json
+import sys
 
 from harness import POCKET, Case, lily, main, pocket_copy, replace, scratch
 
@@ -53,15 +54,19 @@ class MemoryPlan(Case):
 class Doctor(Case):
     def test_machine_backends_and_self_test(self):
         got = self.succeeds("doctor", "--json").json()
-        self.assertEqual([b["name"] for b in got["backends"]], ["cpu", "emulator", "reference"])
+        self.assertEqual([b["name"] for b in got["backends"]], ["cpu", "metal", "emulator", "reference"])
+        metal = got["backends"].pop(1)
+        if sys.platform != "darwin":
+            self.assertEqual(metal, {"name": "metal", "available": False, "description": "this build has no Metal: it is part of macOS"})
         self.assertTrue(all(b["available"] for b in got["backends"]))
         self.assertGreater(got["machine"]["cores"], 0)
         self.assertGreater(got["machine"]["memory_bytes"], GIB)
         self.assertTrue(got["machine"]["cache_folder"].startswith(str(scratch)))
         self.assertTrue(got["self_test"]["passed"])
-        cpu, emulator, reference = (t["detail"] for t in got["self_test"]["tests"])
-        self.assertEqual((cpu, reference), ("21 - 15 = 6",) * 2)
-        self.assertRegex(emulator, r"^21 - 15 = 6  \([1-9]\d* kernels in [1-9]\d* stages a token\)$")
+        tests = {t["backend"]: t["detail"] for t in got["self_test"]["tests"]}
+        self.assertEqual(set(tests), {b["name"] for b in got["backends"]} | ({"metal"} if metal["available"] else set()))
+        self.assertEqual((tests["cpu"], tests["reference"]), ("21 - 15 = 6",) * 2)
+        self.assertRegex(tests["emulator"], r"^21 - 15 = 6  \([1-9]\d* kernels in [1-9]\d* stages a token\)$")
         self.assertTrue(got["plan"]["fits"])
 
     def test_a_wrong_model_fails_the_part_that_needs_it(self):

@@ -23,7 +23,7 @@ WORDS = [
     ("missing prompt file", ("run", "--prompt-file", "/nowhere/q"), "", 3, "/nowhere/q"),
     ("folder as prompt file", ("run", "--prompt-file", "/"), "", None, "/"),
     ("prompt over the context", ("run", "--context", "64"), "word " * 200, 6, "the context holds 64"),
-    ("unknown backend", ("run", *HI, "--backend", "metal"), "", 2, "'metal'"),
+    ("unknown backend", ("run", *HI, "--backend", "abacus"), "", 2, "'abacus'"),
     ("unknown instruction set", ("run", *HI, "--isa", "z80"), "", 2, "z80"),
     ("unknown mechanism", ("run", *HI, "--mechanism", "warp=off"), "", 2, "'warp': expected one of dequantise_in_tile"),
     ("a mechanism neither on nor off", ("run", *HI, "--mechanism", "packed_attention=no"), "", 2, "NAME=on or NAME=off"),

@@ -11,11 +11,12 @@ ARROWS = {
     "backend": SPEC,
     "backend/reference": SPEC | {"backend"},
     "backend/cpu": SPEC | {"backend"},
-    "backend/gpu": SPEC | {"backend", "backend/gpu/steps", "backend/gpu/emulator"},
+    "backend/gpu": SPEC | {"backend", "backend/gpu/steps", "backend/gpu/emulator", "backend/gpu/metal"},
     "backend/gpu/steps": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels"},
     "backend/gpu/dialect": {"backend/gpu", "backend/gpu/emulator"},
     "backend/gpu/kernels": {"backend/gpu", "backend/gpu/dialect"},
     "backend/gpu/emulator": BASE | {"backend/gpu"},
+    "backend/gpu/metal": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels"},
     "model": SPEC | {"backend", "weights"},
     "engine": SPEC | {"model", "text", "weights", "backend"},
     "cli": SPEC | {"engine", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.

@@ -7,6 +7,7 @@
 
 #include "backend/gpu/emulator_device.h"
 #include "backend/gpu/gpu_backend.h"
+#include "backend/gpu/metal/open.h"
 
 namespace lily::gpu {
 
@@ -27,18 +28,28 @@ Result<void> check_switchable(const Mechanisms& mechanisms) {
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options) {
+Result<void> check_options(const BackendOptions& options) {
   if (!options.isa.empty()) {
     return Error{ErrorCode::kUnsupported,
-                 "instruction set '" + options.isa + "': the emulator has none to choose"};
+                 "instruction set '" + options.isa + "': a GPU's kernels have none to choose"};
   }
   if (options.activations == Activations::kF32) {
     return Error{ErrorCode::kUnsupported, "exact activations: GPU kernels round operands to bf16"};
   }
-  LILY_RETURN_IF_ERROR(check_switchable(options.mechanisms));
+  return check_switchable(options.mechanisms);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options) {
+  LILY_RETURN_IF_ERROR(check_options(options));
   LILY_TRY(auto device, EmulatorDevice::create({.workers = options.threads}));
+  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
+}
+
+Result<std::unique_ptr<Backend>> open_metal(const BackendOptions& options) {
+  LILY_RETURN_IF_ERROR(check_options(options));
+  LILY_TRY(auto device, metal::open_device());
   return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
 }
 

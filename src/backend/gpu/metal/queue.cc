@@ -1,0 +1,127 @@
+// Submitting, waiting, and errors of command buffers.
+#include "backend/gpu/metal/queue.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace lily::gpu::metal {
+namespace {
+
+Error lost_earlier() {
+  return {ErrorCode::kDevice, "Metal does not answer any more"};
+}
+
+Error failure(const CommandBuffer& commands, const MetalRecording& recording) {
+  const Id error = commands.error();
+  const bool out_of_memory = error_code(error) == kOutOfMemory;
+  return {out_of_memory ? ErrorCode::kNoMemory : ErrorCode::kDevice,
+          fmt::format("a pass on Metal failed ({}): {}", recording.what(), error_text(error))};
+}
+
+}  // namespace
+
+Queue::Queue(std::shared_ptr<Memory> memory, CommandQueue queue, SharedEvent event, Ref fence,
+             std::uint64_t answer_limit_ms)
+    : memory_(std::move(memory)),
+      queue_(std::move(queue)),
+      event_(std::move(event)),
+      fence_(std::move(fence)),
+      answer_limit_ms_(answer_limit_ms) {}
+
+Result<std::unique_ptr<Queue>> Queue::create(std::shared_ptr<Memory> memory,
+                                             std::uint64_t answer_limit_ms) {
+  const SystemDevice& device = memory->device();
+  CommandQueue queue = device.queue();
+  SharedEvent event = device.event();
+  Ref fence = device.fence();
+  if (!queue || !event || !fence)
+    return Error{ErrorCode::kDevice, "Metal gave no command queue, event or fence"};
+  queue.add(memory->residency());
+  return std::unique_ptr<Queue>(new Queue(std::move(memory), std::move(queue), std::move(event),
+                                          std::move(fence), answer_limit_ms));
+}
+
+Queue::~Queue() {
+  const Pool pool;
+  for (Replay& replay : under_way_) {
+    if (!lost_) settle(replay);
+  }
+}
+
+void Queue::submit(std::shared_ptr<const MetalRecording> recording, Ticket ticket) {
+  const Pool pool;
+  drop_ended();
+  if (under_way_.size() >= kMaxUnderWay) settle(under_way_.front());
+  if (lost_) {
+    failures_.emplace(ticket, lost_earlier());
+    return;
+  }
+  auto commands = queue_.commands();
+  if (!commands) {
+    failures_.emplace(ticket, Error{ErrorCode::kDevice, "Metal gave no command buffer"});
+    return;
+  }
+  const Encoder encoder = commands.encoder();
+  encoder.wait_for(fence_);
+  recording->encode(encoder);
+  encoder.update(fence_);
+  encoder.end();
+  commands.signal(event_, ticket);
+  commands.commit();
+  under_way_.push_back({ticket, std::move(commands), std::move(recording)});
+}
+
+void Queue::lose(Replay& replay) {
+  lost_ = true;
+  replay.state = Replay::State::kEnded;
+  failures_.emplace(replay.ticket, Error{ErrorCode::kDevice,
+                                         fmt::format("a pass on Metal ({}) gave no answer for {} s",
+                                                     replay.recording->what(),
+                                                     static_cast<double>(answer_limit_ms_) / 1e3)});
+}
+
+void Queue::look(Replay& replay) {
+  const Status status = replay.commands.status();
+  if (replay.state == Replay::State::kEnded || status < Status::kCompleted) return;
+  replay.state = Replay::State::kEnded;
+  if (status == Status::kError)
+    failures_.emplace(replay.ticket, failure(replay.commands, *replay.recording));
+}
+
+// The status comes first: a later pass's signal counts for an earlier one that failed, and a signal
+// may be lost where the pass was not.
+void Queue::settle(Replay& replay) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(answer_limit_ms_);
+  for (look(replay); replay.state == Replay::State::kUnderWay; look(replay)) {
+    if (event_.wait(replay.ticket, kLookMs)) {
+      replay.state = Replay::State::kSignalled;
+    } else if (std::chrono::steady_clock::now() > end) {
+      lose(replay);
+    }
+  }
+}
+
+// A status may come behind the signal, so an error may be found here only: the next wait tells it.
+void Queue::drop_ended() {
+  while (!under_way_.empty() && under_way_.front().commands.status() >= Status::kCompleted) {
+    look(under_way_.front());
+    under_way_.pop_front();
+  }
+}
+
+Result<void> Queue::wait(Ticket ticket) {
+  const Pool pool;
+  for (Replay& replay : under_way_) {
+    if (replay.ticket <= ticket && !lost_) settle(replay);
+  }
+  drop_ended();
+  const auto behind = failures_.upper_bound(ticket);
+  if (behind == failures_.begin()) return {};
+  Error first = std::move(failures_.begin()->second);
+  failures_.erase(failures_.begin(), behind);
+  return first;
+}
+
+}  // namespace lily::gpu::metal

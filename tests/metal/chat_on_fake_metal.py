@@ -1,0 +1,54 @@
+"""The whole program on the stand-in for Metal: the same tokens as on the emulator, nothing left alive, no misuse.
+
+    chat_on_fake_metal.py LILY_ON_FAKE_METAL SOURCE
+
+The program ends itself at the first misuse, and with a message where objects are left.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+LILY, SOURCE = sys.argv[1], Path(sys.argv[2])
+PLAIN = ("--greedy", "--no-thinking", "--no-pack", "--context", "1024", "--chunk", "64")  # Small enough for the stand-in's buffers.
+
+
+def lily(*args, stdin=""):
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run([LILY, *args], input=stdin, capture_output=True, text=True, timeout=500, env={**os.environ, "LILY_CACHE": cache})
+    if done.returncode != 0 or "fake Metal" in done.stderr:
+        raise AssertionError(f"{args}: exit status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+class OnFakeMetal(unittest.TestCase):
+    def on_both(self, *args, stdin=""):
+        metal, emulator = (lily(*args, *PLAIN, "--backend", backend, stdin=stdin) for backend in ("metal", "emulator"))
+        return metal, emulator
+
+    def test_an_answer_has_the_tokens_and_the_numbers_of_the_emulator(self):
+        metal, emulator = map(json.loads, self.on_both("run", "-p", "What is the capital of France?", "--json", "--top-logprobs", "3"))
+        self.assertEqual(metal["text"], "The capital of France is Paris.")
+        for key in ("tokens", "text", "logprobs"):
+            self.assertEqual(metal[key], emulator[key])
+
+    def test_a_chat_has_the_answers_of_the_emulator(self):
+        said = "My name is Nora.\nWhat is 17 + 25?\nWhat is my name?\n"
+        metal, emulator = self.on_both("chat", stdin=said)
+        self.assertEqual(metal, emulator)
+        self.assertEqual(metal.splitlines()[1:], ["17 + 25 = 42", "Your name is Nora."])
+
+    def test_doctor_lists_it(self):
+        got = json.loads(lily("doctor", "--json"))
+        listed = {b["name"]: b for b in got["backends"]}
+        self.assertTrue(listed["metal"]["available"])
+        self.assertIn("Fake M9, kernels in Metal 4.0", listed["metal"]["description"])
+        tested = {t["backend"]: t["detail"] for t in got["self_test"]["tests"]}
+        self.assertEqual(tested["metal"], tested["emulator"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,126 @@
+// A device on the stand-in for Metal, and a small program for it: rows, normed and normed again.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "backend/gpu/kernels/rms_norm_params.h"
+#include "backend/gpu/metal/metal_device.h"
+#include "tests/metal/fake/fake.h"
+
+namespace lily::gpu::metal {
+
+inline constexpr unsigned kWidth = 96, kRows = 3;
+inline constexpr std::size_t kEntries = kWidth * kRows;
+
+// Every access watched, where the build can.
+inline fake_metal::Machine watched_machine() {
+  fake_metal::Machine machine;
+#if !defined(LILY_GPU_TSAN)
+  machine.observe = true;
+#endif
+  return machine;
+}
+
+// Holds every test to this: nothing alive at its end, no misuse.
+class OnFakeMetal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake_metal::reset(watched_machine());
+    fake_metal::collect_misuse();
+  }
+  void TearDown() override {
+    EXPECT_EQ(fake_metal::live_objects(), 0) << fake_metal::live_report();
+    EXPECT_THAT(fake_metal::take_misuse(), ::testing::IsEmpty());
+  }
+};
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+class MetalDeviceTest : public OnFakeMetal {
+ protected:
+  void open(const MetalOptions& options = {}) {
+    auto device = MetalDevice::create(options);
+    ASSERT_TRUE(device.has_value()) << device.error().message;
+    device_ = *std::move(device);
+    const auto loaded = device_->load({find_kernel("rms_norm"), 1});
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    for (Buffer* buffer : {&x_, &y_, &z_}) *buffer = *device_->allocate(kEntries * 4, "rows");
+    norm_ = *device_->allocate(kWidth * 4, "norm");
+    write(x_, ramp());
+    write(norm_, std::vector<float>(kWidth, 2.0f));
+  }
+  void TearDown() override {
+    for (Buffer* buffer : {&x_, &y_, &z_, &norm_}) *buffer = {};
+    device_.reset();
+    OnFakeMetal::TearDown();
+  }
+
+  static std::vector<float> ramp() {
+    std::vector<float> values(kEntries);
+    std::iota(values.begin(), values.end(), 1.0f);
+    return values;
+  }
+  void write(const Buffer& to, const std::vector<float>& values) {
+    device_->write(to.address(), std::as_bytes(std::span(values)));
+  }
+  std::vector<float> read(const Buffer& from, std::size_t n = kEntries) {
+    std::vector<float> values(n);
+    EXPECT_TRUE(
+        device_->read(from.address(), std::as_writable_bytes(std::span(values))).has_value());
+    return values;
+  }
+
+  static Launch norm(const Buffer& from, const float* norm, const Buffer& to) {
+    const RmsNormParams params{from.as<float>(), norm, to.as<float>(), kWidth, 1e-6f};
+    const auto bytes = std::as_bytes(std::span(&params, 1));
+    return {find_kernel("rms_norm"),
+            {bytes.begin(), bytes.end()},
+            {.x = kRows},
+            64,
+            {range(from.as<float>(), kEntries), range(norm, kWidth)},
+            {range(to.as<float>(), kEntries)}};
+  }
+  // x -> y -> z
+  Program two_norms() const {
+    Program program;
+    program.add(norm(x_, norm_.as<float>(), y_));
+    program.add(norm(y_, norm_.as<float>(), z_));
+    return program;
+  }
+  void submit(Ticket ticket) { submit(ticket, two_norms()); }
+  void submit(Ticket ticket, const Program& program) {
+    auto recording = device_->build(program);
+    ASSERT_TRUE(recording.has_value()) << recording.error().message;
+    device_->submit(*std::move(recording), ticket);
+  }
+  // "" where all went well.
+  std::string wait(Ticket ticket) {
+    const auto done = device_->wait(ticket);
+    return done ? "" : done.error().message;
+  }
+  static double mean_square(const std::vector<float>& rows, unsigned r) {
+    double squares = 0;
+    for (unsigned c = 0; c < kWidth; ++c)
+      squares += double{rows[r * kWidth + c]} * rows[r * kWidth + c];
+    return squares / kWidth;
+  }
+  // Each row was divided by its root mean square and multiplied by norm's entries.
+  void expect_normed(const Buffer& rows, double entry = 2.0) {
+    for (unsigned r = 0; r < kRows; ++r)
+      EXPECT_NEAR(mean_square(read(rows), r), entry * entry, 1e-3);
+  }
+
+  std::unique_ptr<MetalDevice> device_;
+  Buffer x_, y_, z_, norm_;
+};
+
+}  // namespace lily::gpu::metal

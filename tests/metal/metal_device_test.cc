@@ -1,0 +1,174 @@
+// Metal's device, computing: memory, kernels, replays, what it says of itself.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "tests/metal/metal.h"
+
+namespace lily::gpu::metal {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(MetalDeviceTest, AProgramIsReplayedAndItsResultsAreRead) {
+  open();
+  submit(1);
+  EXPECT_EQ(wait(1), "");
+  expect_normed(y_);
+  expect_normed(z_);
+}
+
+TEST_F(MetalDeviceTest, ARecordingIsReplayedWithWhatIsWrittenMeanwhile) {
+  open();
+  const auto recording = *device_->build(two_norms());
+  device_->submit(recording, 1);
+  EXPECT_EQ(wait(1), "");
+  write(norm_, std::vector<float>(kWidth, 4.0f));
+  device_->submit(recording, 2);
+  EXPECT_EQ(wait(2), "");
+  expect_normed(z_, 4.0);
+}
+
+TEST_F(MetalDeviceTest, PassesAreUnderWayTogetherAndEndInOrder) {
+  open();
+  fake_metal::set_faults({.delay_ms = 50});
+  const auto start = std::chrono::steady_clock::now();
+  for (Ticket t = 1; t <= 4; ++t) submit(t);
+  EXPECT_LT(seconds_since(start), 0.1);
+  EXPECT_EQ(wait(1), "");
+  EXPECT_LT(fake_metal::command_buffers_begun(), 4);
+  EXPECT_EQ(wait(4), "");
+  EXPECT_EQ(fake_metal::command_buffers_begun(), 4);
+}
+
+TEST_F(MetalDeviceTest, MorePassesThanAQueueHoldsAreTaken) {
+  open();
+  const auto recording = *device_->build(two_norms());
+  for (Ticket t = 1; t <= 100; ++t) device_->submit(recording, t);
+  EXPECT_EQ(wait(100), "");
+  EXPECT_EQ(fake_metal::command_buffers_begun(), 100);
+}
+
+TEST_F(MetalDeviceTest, MemoryIsZeroedAndMayOutliveTheDevice) {
+  open();
+  const Buffer rows = *device_->allocate(kEntries * 4, "rows");
+  EXPECT_EQ(read(rows), std::vector<float>(kEntries));
+  const Buffer nothing = *device_->allocate(0, "nothing");
+  device_.reset();
+  EXPECT_EQ(rows.bytes(), kEntries * 4);
+}
+
+// Weights at a page's start, as an image has them.
+class Weights {
+ public:
+  explicit Weights(std::size_t n_pages)
+      : bytes_(n_pages * page()), memory_(std::aligned_alloc(page(), bytes_), std::free) {
+    const auto n = bytes_ / sizeof(float);
+    for (std::size_t i = 0; i < n; ++i) floats()[i] = 1.0f + static_cast<float>(i / 16 % 7);
+  }
+  static std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+  float* floats() const { return static_cast<float*>(memory_.get()); }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<std::byte*>(memory_.get()), bytes_};
+  }
+  std::shared_ptr<void> owner() const { return memory_; }
+
+ private:
+  std::size_t bytes_;
+  std::shared_ptr<void> memory_;
+};
+
+TEST_F(MetalDeviceTest, WeightsAreUsedWhereTheyLieHoweverManyBuffersTheyTake) {
+  for (const std::size_t pages_a_buffer : {2u, 4u, 1000u}) {
+    auto machine = watched_machine();
+    machine.max_buffer_bytes = pages_a_buffer * Weights::page() + 5;
+    fake_metal::reset(machine);
+    open();
+    const Weights weights(9);
+    const Buffer adopted = *device_->adopt(weights.bytes(), weights.owner());
+    EXPECT_EQ(read(adopted, 20)[17], 2.0f);
+    for (std::size_t at = 0; at + kWidth * 4 <= adopted.bytes(); at += 1088) {
+      Program program;
+      program.add(norm(x_, adopted.as<float>(at), y_));
+      submit(at + 1, program);
+      ASSERT_EQ(wait(at + 1), "") << at;
+      const double scale = std::sqrt(mean_square(ramp(), 1));
+      for (const unsigned c : {0u, 41u, kWidth - 1})
+        EXPECT_NEAR(read(y_)[kWidth + c], ramp()[kWidth + c] / scale * weights.floats()[at / 4 + c],
+                    1e-4);
+    }
+  }
+}
+
+TEST_F(MetalDeviceTest, WeightsThatBeginInsideAPageKeepTheirPlace) {
+  open();
+  const Weights weights(3);
+  const Buffer adopted = *device_->adopt(weights.bytes().subspan(64, 5000), weights.owner());
+  EXPECT_EQ(read(adopted, 2)[0], weights.floats()[16]);
+  Program program;
+  program.add(norm(x_, adopted.as<float>(), y_));
+  submit(1, program);
+  EXPECT_EQ(wait(1), "");
+}
+
+TEST_F(MetalDeviceTest, ATensorThatFitsNoBufferIsNamed) {
+  auto machine = watched_machine();
+  machine.max_buffer_bytes = 2 * Weights::page();
+  fake_metal::reset(machine);
+  open();
+  const Weights weights(8);
+  const Buffer adopted = *device_->adopt(weights.bytes(), weights.owner());
+  auto launch = norm(x_, adopted.as<float>(64), y_);
+  launch.reads[1].bytes = 3 * Weights::page();
+  Program program;
+  program.add(launch);
+  const auto refused = device_->build(program);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("rms_norm"), HasSubstr("tensor")));
+}
+
+TEST_F(MetalDeviceTest, MemoryBeyondTheBudgetIsRefusedWithNumbers) {
+  auto machine = watched_machine();
+  machine.working_set_bytes = 3'000'000'000;
+  fake_metal::reset(machine);
+  open();
+  EXPECT_EQ(device_->info().memory_bytes, 3'000'000'000u);
+  const Buffer most = *device_->allocate(2'500'000'000, "cache");
+  const auto refused = device_->allocate(1'000'000'000, "scratch");
+  EXPECT_EQ(refused.error().code, ErrorCode::kNoMemory);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("scratch: 1.00 GB needed beside 2.50 GB"), HasSubstr("3.00 GB")));
+  const Weights weights(1);
+  EXPECT_TRUE(device_->adopt(weights.bytes(), weights.owner()).has_value());
+}
+
+TEST_F(MetalDeviceTest, ABufferOverTheLargestIsRefusedBeforeMetalSeesIt) {
+  auto machine = watched_machine();
+  machine.max_buffer_bytes = 1 << 20;
+  fake_metal::reset(machine);
+  open();
+  const auto refused = device_->allocate((1 << 20) + 1, "cache");
+  EXPECT_EQ(refused.error().code, ErrorCode::kNoMemory);
+  EXPECT_THAT(refused.error().message, HasSubstr("one piece"));
+}
+
+TEST_F(MetalDeviceTest, KernelsAreCompiledInTheNewestLanguageThatTheSystemHas) {
+  for (const auto& [os, language] :
+       {std::pair{15L, "Metal 3.2"}, {26L, "Metal 4.0"}, {27L, "Metal 4.1"}}) {
+    auto machine = watched_machine();
+    machine.os_major = os;
+    fake_metal::reset(machine);
+    open();
+    EXPECT_THAT(device_->info().description, HasSubstr(language));
+  }
+}
+
+TEST_F(MetalDeviceTest, EveryKernelOfTheListLoads) {
+  open();
+  const auto loaded = device_->load(kernels());
+  EXPECT_TRUE(loaded.has_value()) << loaded.error().message;
+}
+
+}  // namespace
+}  // namespace lily::gpu::metal
