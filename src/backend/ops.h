@@ -49,6 +49,9 @@ struct BackendInfo {
   int kv_element_bytes;     // 2: bf16, 4: f32
   KeyLayout key_layout = KeyLayout::kRows;
   std::uint64_t memory_bytes = 0;  // What the device lets a program use; 0: the machine's memory.
+  // submit() returns before the pass is done, so a pass can be enqueued behind another whose token it takes. False: a pass is
+  // computed while its steps are named.
+  bool runs_ahead = false;
 };
 
 // Memory of a device. Zeroed, aligned to 64 bytes, committed on first touch where the system allows it.
@@ -95,7 +98,8 @@ class Backend {
   virtual Result<Buffer> allocate(std::size_t bytes, std::string_view what) = 0;
   // The weights: `bytes` stay mapped as long as `owner` lives. A device with memory of its own copies them once.
   virtual Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) = 0;
-  // Host access, in order with the steps. On unified memory a plain copy.
+  // Host access, done when the call returns; it waits for no pass. What a pass in flight (submitted, not yet waited for) reads is not
+  // written, what it writes is neither read nor written.
   virtual void write(const Buffer& to, std::size_t offset, std::span<const std::byte> bytes) = 0;
   virtual Result<void> read(const Buffer& from, std::size_t offset, std::span<std::byte> bytes) = 0;
 

@@ -26,22 +26,28 @@ class Device {
 
   // Zeroed, aligned to 64 bytes. Addresses are the device's; the host goes through write() and
   // read(). Memory may outlive the device object, so what both need is held by the buffer's owner.
+  // A buffer is not freed while a replay in flight names it.
   virtual Result<Buffer> allocate(std::size_t bytes, std::string_view what) = 0;
   // Memory of the host that kernels only read, kept mapped by `owner`: the bytes themselves where
   // memory is shared, else a copy.
   virtual Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) = 0;
-  // In order with replays. The source of a write may be reused at once.
+  // Host access, done when the call returns. It neither waits for replays nor is ordered with them,
+  // so that the host can prepare a pass and take the results of another while the device is busy.
+  // Therefore the host keeps away from what a replay in flight declares: it writes no byte that one
+  // reads or writes, and reads none that one writes. In flight: submitted, and covered by no wait()
+  // that has returned. A replay sees what was written before its submit(); read() sees what a
+  // replay wrote once wait() covered it. The emulator ends the program on a breach.
   virtual void write(void* to, std::span<const std::byte> bytes) = 0;
   virtual Result<void> read(const void* from, std::span<std::byte> bytes) = 0;
 
   // Compiles or loads kernels so that programs may use them; kDevice names the one that failed.
   virtual Result<void> load(std::span<const Kernel> kernels) = 0;
   virtual Result<std::shared_ptr<Recording>> build(const Program& program) = 0;
-  // Enqueues a replay and returns. Replays follow each other in order, everything of one before
-  // anything of the next. Tickets rise.
+  // Enqueues a replay and returns, however many are under way. Replays follow each other in order,
+  // everything of one before anything of the next, also after one that failed. Tickets rise.
   virtual void submit(std::shared_ptr<Recording> recording, Ticket ticket) = 0;
-  // Until every replay up to this ticket is done. The error of a replay is told by the first wait
-  // that covers it.
+  // Until every replay up to this ticket is done; later ones go on. The error of a replay is told
+  // by the first wait that covers it; of several, that of the earliest.
   virtual Result<void> wait(Ticket ticket) = 0;
 };
 
