@@ -112,6 +112,7 @@ TEST_F(Declared, AnErrorIsToldOnceAndTheDeviceGoesOn) {
 
 using DeclaredDeathTest = Declared;
 TEST_F(DeclaredDeathTest, TheHostCannotReachIntoDeviceMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The device has a thread.
   EXPECT_DEATH({ *static_cast<volatile float*>(x_.address()) = 1.0f; }, "");
 }
 

@@ -76,9 +76,9 @@ TEST(Program, NoRangeAndIndirectOnesDependOnNothing) {
 
 TEST(Program, NamesTheMemoryThatItsLaunchesTouch) {
   const Program program = program_of({launch({cell(1)}, {cell(3)})});
-  EXPECT_TRUE(program.names(memory, sizeof(memory)));
-  EXPECT_TRUE(program.names(cell(3).address, 1));
-  EXPECT_FALSE(program.names(cell(2).address, kCellBytes));
+  EXPECT_TRUE(program.names({memory, sizeof(memory)}));
+  EXPECT_TRUE(program.names({cell(3).address, 1}));
+  EXPECT_FALSE(program.names({cell(2).address, kCellBytes}));
 }
 
 std::vector<Launch> random_launches(std::uint64_t seed) {

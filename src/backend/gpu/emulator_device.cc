@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,8 +20,6 @@
 
 namespace lily::gpu {
 namespace {
-
-constexpr int kOpen = PROT_READ | PROT_WRITE;
 
 class EmulatorRecording final : public Device::Recording {
  public:
@@ -32,14 +32,14 @@ class EmulatorRecording final : public Device::Recording {
 
 }  // namespace
 
-// Pages that nobody may touch unless protect() opens them; adopted memory is the host's and stays
-// as it is.
+// Pages that nobody may touch but kernels while something runs, and the host through access().
+// Adopted memory is the host's and stays as it is.
 class EmulatorDevice::Memory {
  public:
   explicit Memory(std::unique_ptr<Emulator> emulator) : emulator_(std::move(emulator)) {}
 
   Result<void*> allocate(std::size_t bytes, std::string_view what) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(running_, mutex_);
     const std::size_t mapped = std::max<std::size_t>(bytes, 1);
     void* pages =
         mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -52,36 +52,83 @@ class EmulatorDevice::Memory {
     return pages;
   }
   void adopt(std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(running_, mutex_);
     emulator_->add_memory(bytes.data(), bytes.size(), "weights");
   }
   void forget(void* address) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(running_, mutex_);
     emulator_->remove_memory(address);
-    if (const auto pages = pages_.extract(address)) munmap(address, pages.mapped());
+    const auto pages = pages_.extract(address);
+    if (!pages) return;
+    for (const auto& replay : in_flight_)
+      LILY_CHECK(!replay.recording->program().names({address, pages.mapped()}));
+    munmap(address, pages.mapped());
   }
+
+  // One at a time, with all memory open and none coming or going.
+  Result<void> run(const std::function<Result<void>(Emulator&)>& job) {
+    const std::lock_guard lock(running_);
+    protect_all(PROT_READ | PROT_WRITE);
+    auto result = job(*emulator_);
+    protect_all(PROT_NONE);
+    return result;
+  }
+
+  // The host's copies, kept to the rule of device.h.
+  void write(void* to, std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    const Range range{to, bytes.size()};
+    for (const auto& replay : in_flight_) {
+      LILY_CHECK(!replay.recording->program().reads(range));
+      LILY_CHECK(!replay.recording->program().writes(range));
+    }
+    open_for(to, [&] { std::memcpy(to, bytes.data(), bytes.size()); });
+  }
+  void read(const void* from, std::span<std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& replay : in_flight_)
+      LILY_CHECK(!replay.recording->program().writes({from, bytes.size()}));
+    open_for(from, [&] { std::memcpy(bytes.data(), from, bytes.size()); });
+  }
+
+  void submitted(Ticket ticket, std::shared_ptr<EmulatorRecording> recording) {
+    const std::lock_guard lock(mutex_);
+    in_flight_.push_back({ticket, std::move(recording)});
+  }
+  void waited_for(Ticket ticket) {
+    const std::lock_guard lock(mutex_);
+    while (!in_flight_.empty() && in_flight_.front().ticket <= ticket) in_flight_.pop_front();
+  }
+
+ private:
+  struct InFlight {
+    Ticket ticket;
+    std::shared_ptr<EmulatorRecording> recording;
+  };
 
   void protect_all(int protection) {
     const std::lock_guard lock(mutex_);
     for (const auto& [address, bytes] : pages_)
       LILY_CHECK(mprotect(address, bytes, protection) == 0);
+    open_ = protection != PROT_NONE;
   }
-  // The buffer that holds an address.
-  void protect(const void* address, int protection) {
-    const std::lock_guard lock(mutex_);
+  // Opens the buffer that holds an address, where it is closed.
+  template <typename Copy>
+  void open_for(const void* address, const Copy& copy) {
     const auto next = pages_.upper_bound(const_cast<void*>(address));
-    if (next == pages_.begin()) return;
+    if (open_ || next == pages_.begin()) return copy();
     const auto& [begin, bytes] = *std::prev(next);
-    if (address < static_cast<std::byte*>(begin) + bytes)
-      LILY_CHECK(mprotect(begin, bytes, protection) == 0);
+    LILY_CHECK(mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0);
+    copy();
+    LILY_CHECK(mprotect(begin, bytes, PROT_NONE) == 0);
   }
 
-  Emulator& emulator() { return *emulator_; }
-
- private:
-  std::mutex mutex_;  // A buffer may be freed by any thread.
+  std::mutex running_;  // Held while kernels run. Before mutex_.
+  std::mutex mutex_;    // A buffer may be freed by any thread.
   std::unique_ptr<Emulator> emulator_;
   std::map<void*, std::size_t> pages_;
+  bool open_ = false;
+  std::deque<InFlight> in_flight_;
 };
 
 Result<std::unique_ptr<EmulatorDevice>> EmulatorDevice::create(const EmulatorOptions& options) {
@@ -94,10 +141,14 @@ EmulatorDevice::EmulatorDevice(std::unique_ptr<Emulator> emulator, const Emulato
       info_{.name = "emulator",
             .description = "the GPU's kernels on this processor, bf16 operands",
             .layout = WeightLayout::kRowMajor,
-            .kv_element_bytes = 2},
+            .kv_element_bytes = 2,
+            .runs_ahead = true},
       memory_(std::make_shared<Memory>(std::move(emulator))) {}
 
-EmulatorDevice::~EmulatorDevice() = default;
+EmulatorDevice::~EmulatorDevice() {
+  thread_.run_dry();
+  memory_->waited_for(last_);
+}
 
 Result<Buffer> EmulatorDevice::allocate(std::size_t bytes, std::string_view what) {
   LILY_TRY(void* const address, memory_->allocate(bytes, what));
@@ -114,15 +165,11 @@ Result<Buffer> EmulatorDevice::adopt(std::span<const std::byte> bytes,
 }
 
 void EmulatorDevice::write(void* to, std::span<const std::byte> bytes) {
-  memory_->protect(to, kOpen);
-  std::memcpy(to, bytes.data(), bytes.size());
-  memory_->protect(to, PROT_NONE);
+  memory_->write(to, bytes);
 }
 
 Result<void> EmulatorDevice::read(const void* from, std::span<std::byte> bytes) {
-  memory_->protect(from, kOpen);
-  std::memcpy(bytes.data(), from, bytes.size());
-  memory_->protect(from, PROT_NONE);
+  memory_->read(from, bytes);
   return {};
 }
 
@@ -131,17 +178,17 @@ Result<std::shared_ptr<Device::Recording>> EmulatorDevice::build(const Program& 
 }
 
 Result<void> EmulatorDevice::with_memory(const std::function<Result<void>(Emulator&)>& run) {
-  memory_->protect_all(kOpen);
-  auto result = run(memory_->emulator());
-  memory_->protect_all(PROT_NONE);
+  Result<void> result;
+  thread_.push([&] { result = memory_->run(run); });
+  thread_.run_dry();
   return result;
 }
 
-Result<void> EmulatorDevice::replay(const Program& program) {
-  Emulator& emulator = memory_->emulator();
+Result<void> EmulatorDevice::replay(Emulator& emulator, const Program& program) const {
   if (observe_) emulator.clear_records();
-  LILY_RETURN_IF_ERROR(dispatch(emulator, program, 0, program.launches().size()));
+  const auto done = dispatch(emulator, program, 0, program.launches().size());
   emulator.barrier();
+  LILY_RETURN_IF_ERROR(done);
   if (!observe_) return {};
   if (!emulator.hazards().empty())
     return Error{ErrorCode::kDevice, emulator.hazards().front().message};
@@ -150,17 +197,34 @@ Result<void> EmulatorDevice::replay(const Program& program) {
   return {};
 }
 
+void EmulatorDevice::replayed(Ticket ticket, Result<void> result) {
+  const std::lock_guard lock(mutex_);
+  if (!result) failed_.emplace(ticket, std::move(result).error());
+  done_up_to_ = ticket;
+  done_.notify_all();
+}
+
 void EmulatorDevice::submit(std::shared_ptr<Recording> recording, Ticket ticket) {
-  const auto& program = static_cast<const EmulatorRecording&>(*recording).program();
-  auto result = with_memory([&](Emulator&) { return replay(program); });
-  if (result || failure_) return;
-  failed_at_ = ticket;
-  failure_ = std::move(result).error();
+  auto held = std::static_pointer_cast<EmulatorRecording>(std::move(recording));
+  memory_->submitted(ticket, held);
+  last_ = ticket;
+  thread_.push([this, ticket, held = std::move(held)] {
+    replayed(ticket,
+             memory_->run([&](Emulator& emulator) { return replay(emulator, held->program()); }));
+  });
 }
 
 Result<void> EmulatorDevice::wait(Ticket ticket) {
-  if (!failure_ || failed_at_ > ticket) return {};
-  return *std::exchange(failure_, std::nullopt);
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return done_up_to_ >= std::min(ticket, last_); });
+  memory_->waited_for(ticket);
+  std::optional<Error> first;
+  while (!failed_.empty() && failed_.begin()->first <= ticket) {
+    auto told = std::move(failed_.extract(failed_.begin()).mapped());
+    if (!first) first = std::move(told);
+  }
+  if (first) return *std::move(first);
+  return {};
 }
 
 }  // namespace lily::gpu

@@ -1,13 +1,16 @@
-// The device that every machine has: programs replayed at once by the emulator, in memory that the
-// host itself cannot touch, as if it were a card's.
+// The device that every machine has: programs replayed by the emulator, on a thread of their own,
+// in memory that the host itself cannot touch while nothing runs, as if it were a card's.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
+#include <mutex>
 
 #include "backend/gpu/device.h"
 #include "backend/gpu/emulator/emulator.h"
+#include "backend/gpu/job_thread.h"
 
 namespace lily::gpu {
 
@@ -28,19 +31,27 @@ class EmulatorDevice final : public Device {
   void submit(std::shared_ptr<Recording> recording, Ticket ticket) override;
   Result<void> wait(Ticket ticket) override;
 
-  // For tests that dispatch launches themselves: kernels may touch the memory while `run` runs.
+  // For tests that dispatch launches themselves: `run` runs behind all replays, on their thread,
+  // and kernels may touch the memory meanwhile.
   Result<void> with_memory(const std::function<Result<void>(Emulator&)>& run);
 
  private:
   class Memory;
   EmulatorDevice(std::unique_ptr<Emulator> emulator, const EmulatorOptions& options);
-  Result<void> replay(const Program& program);
+  Result<void> replay(Emulator& emulator, const Program& program) const;
+  void replayed(Ticket ticket, Result<void> result);
 
   bool observe_;
   BackendInfo info_;
   std::shared_ptr<Memory> memory_;  // Buffers hold it too.
-  Ticket failed_at_ = 0;
-  std::optional<Error> failure_;  // The first one not yet told.
+
+  Ticket last_ = 0;   // Submitted. GpuBackend has tickets that never came so far.
+  std::mutex mutex_;  // Of what follows.
+  std::condition_variable done_;
+  Ticket done_up_to_ = 0;
+  std::map<Ticket, Error> failed_;  // Not yet told.
+
+  JobThread thread_;  // The last member, so it ends before what its jobs use.
 };
 
 }  // namespace lily::gpu

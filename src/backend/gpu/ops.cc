@@ -120,7 +120,7 @@ bool GpuBackend::begin(const PassKey& key) {
   in_pass_ = true;
   for (const Range& freed : buffers_->take_freed()) {
     recordings_.remove_if(
-        [&](const Recorded& r) { return r.program.names(freed.address, freed.bytes); });
+        [&](const Recorded& r) { return r.program.names(freed); });
   }
   const auto found = std::find_if(recordings_.begin(), recordings_.end(),
                                   [&](const Recorded& r) { return r.key == key; });

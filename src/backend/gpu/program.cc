@@ -39,12 +39,15 @@ void Program::add(Launch launch) {
   launches_.push_back(std::move(launch));
 }
 
-bool Program::names(const void* address, std::size_t bytes) const {
-  const Range memory{address, bytes};
-  const auto inside = [&](const Range& range) { return overlap(range, memory); };
+bool Program::reads(const Range& memory) const {
   return std::any_of(launches_.begin(), launches_.end(), [&](const Launch& l) {
-    return std::any_of(l.reads.begin(), l.reads.end(), inside) ||
-           std::any_of(l.writes.begin(), l.writes.end(), inside);
+    return any_overlap(l.reads, {&memory, 1});
+  });
+}
+
+bool Program::writes(const Range& memory) const {
+  return std::any_of(launches_.begin(), launches_.end(), [&](const Launch& l) {
+    return any_overlap(l.writes, {&memory, 1});
   });
 }
 

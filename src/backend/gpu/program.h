@@ -25,8 +25,10 @@ class Program {
   std::size_t barriers() const { return barriers_; }
   // Runs of launches without a barrier between them.
   std::size_t stages() const { return launches_.empty() ? 0 : barriers_ + 1; }
-  // Does a launch name memory of [address, address + bytes)?
-  bool names(const void* address, std::size_t bytes) const;
+  // Does a launch name memory of the range, as what it reads, as what it writes, as either?
+  bool reads(const Range& memory) const;
+  bool writes(const Range& memory) const;
+  bool names(const Range& memory) const { return reads(memory) || writes(memory); }
 
  private:
   std::vector<Launch> launches_;
