@@ -19,6 +19,14 @@ using ::testing::HasSubstr;
 
 constexpr LaneOrder kOrders[] = {LaneOrder::kForward, LaneOrder::kReverse, LaneOrder::kShuffled};
 
+// Lanes that break a rule are given up where they stand: what they did is ordered before nothing,
+// which ThreadSanitizer reports of whoever uses their memory next.
+#if defined(LILY_GPU_TSAN)
+#define SKIP_GIVEN_UP_LANES() GTEST_SKIP() << "lanes that are given up look like races"
+#else
+#define SKIP_GIVEN_UP_LANES() static_cast<void>(0)
+#endif
+
 std::unique_ptr<Emulator> open(EmulatorOptions options) {
   auto emulator = Emulator::create(options);
   EXPECT_TRUE(emulator.has_value());
@@ -90,6 +98,7 @@ TEST(Emulator, WrongGridsAndArgumentsAreRefused) {
 }
 
 TEST(Emulator, NamesBothSidesOfADivergence) {
+  SKIP_GIVEN_UP_LANES();
   for (LaneOrder order : kOrders) {
     EXPECT_EQ(fault(PLANTED(planted_lanes_part), order, {.mode = 0}), "");
     EXPECT_THAT(fault(PLANTED(planted_lanes_part), order, {.mode = 1}),
@@ -108,6 +117,7 @@ TEST(Emulator, NamesBothSidesOfADivergence) {
 }
 
 TEST(Emulator, GoesOnAfterAFault) {
+  SKIP_GIVEN_UP_LANES();
   const auto x = ramp(64);
   std::vector<float> y(64);
   auto emulator = open({.workers = 1});
