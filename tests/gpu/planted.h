@@ -1,12 +1,13 @@
-// Planted kernels by name, as find_kernel gives the real ones.
+// Planted kernels and those of the tile layer by name, as find_kernel gives the real ones.
 #pragma once
 
-#include "tests/gpu/planted/planted.h"
-
 #include "backend/gpu/kernel.h"
+#include "tests/gpu/planted/planted.h"
+#include "tests/gpu/planted/tile_kernels.h"
 
 #define PLANTED_DECLARE(name) extern const lily::gpu::KernelEntry plain_##name, observed_##name;
 PLANTED_KERNELS(PLANTED_DECLARE)
+TILE_KERNELS(PLANTED_DECLARE)
 
 namespace lily::gpu {
 

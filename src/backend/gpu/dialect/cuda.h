@@ -6,6 +6,7 @@
 
 #define FN static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 #define KERNEL_CONST static __device__ constexpr
 
 struct Ids {
@@ -62,6 +63,9 @@ FN void group_barrier_device() {
 }
 FN void lanes_barrier() {
   __syncwarp();
+}
+FN uint this_lane() {
+  return threadIdx.x & 31u;
 }
 FN float lanes_xor(float v, uint m) {
   return __shfl_xor_sync(0xffffffffu, v, m);

@@ -25,6 +25,7 @@
 //   T lanes_xor(T v, uint m)    v of lane ^ m
 //   T lanes_read(T v, uint l)   v of lane l % 32
 //   T lanes_sum(T v)            xor butterfly 16, 8, 4, 2, 1; float lanes_max(float v) likewise
+//   uint this_lane()            id.lane, where there is no id
 //   uint lanes_prefix(uint v, uint lane)               sum of v over the lanes before this one
 //   float group_sum(float v, TG float* parts, id)      lanes first, then simdgroups in index order;
 //   float group_max(float v, TG float* parts, id)      parts [threads / 32]. A barrier before parts
@@ -36,7 +37,7 @@
 //   as_type<T>(v)               bits
 //   bf16_to_f(ushort) f_to_bf16(float) bf16_lo(uint) bf16_hi(uint) bf16_pair(lo, hi)
 //   uint2 uint4 float2 float4   vehicles of loads and stores: components x y z w, make_uint4(...)
-//   UNROLL before a loop, FN before a function, KERNEL_CONST before a number or table of the file
+//   UNROLL or ROLLED before a loop, FN before a function, KERNEL_CONST before a number or table of the file
 //
 // All these meetings (barriers, lanes_*, tile_mma and the other tile functions) are reached by all
 // lanes together: never under a condition that differs between lanes, never after a return.
@@ -49,6 +50,9 @@
 //   tile_load_bt(THR TileB& b, TG const ushort* p, uint ld)   b[k][j] = p[j * ld + k]
 //   tile_mma(THR TileC& c, a, b)                              c += a b
 //   tile_store(THR TileC& c, TG float* p, uint ld)            p[i * ld + j] = c[i][j]
+//
+// PlainTileA, PlainTileB and PlainTileC are the same in plain arithmetic (plain_tiles.h); a kernel that
+// exists with both is a template of MatrixUnits or PlainLanes, whose A, B and C they are.
 //
 // p is 4-byte aligned and ld even. What tile_load_* was given stays unchanged until a barrier
 // behind the last tile_mma with it: a device may read it only then. Sums are in an order of the
@@ -68,3 +72,4 @@
 #endif
 
 #include "backend/gpu/dialect/common.h"
+#include "backend/gpu/dialect/plain_tiles.h"

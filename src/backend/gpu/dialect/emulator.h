@@ -14,8 +14,10 @@
 #define FN static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define UNROLL _Pragma("GCC unroll 32")
+#define ROLLED _Pragma("GCC unroll 1")
 #endif
 #define KERNEL_CONST static constexpr
 
@@ -110,6 +112,10 @@ FN void group_barrier_device(LILY_GPU_HERE) {
 }
 FN void lanes_barrier(LILY_GPU_HERE) {
   ::lily::gpu::meet_lanes_in_order({"lanes_barrier", file, line});
+}
+
+FN uint this_lane() {
+  return ::lily::gpu::current_lane();
 }
 
 // What lanes bring is read and written by the last of them on behalf of all, in functions that no

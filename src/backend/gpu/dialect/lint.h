@@ -4,6 +4,7 @@
 
 #define FN static inline
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("nounroll")
 #define KERNEL_CONST __constant constexpr
 
 struct Ids {
@@ -43,6 +44,7 @@ float m_floor(float x);
 void group_barrier();
 void group_barrier_device();
 void lanes_barrier();
+uint this_lane();
 float lanes_xor(float v, uint m);
 uint lanes_xor(uint v, uint m);
 float lanes_read(float v, uint l);

@@ -10,6 +10,7 @@ using namespace metal;
 
 #define FN static inline
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
 #define KERNEL_CONST constant constexpr
 
 struct Ids {
@@ -70,6 +71,9 @@ FN void group_barrier_device() {
 }
 FN void lanes_barrier() {
   simdgroup_barrier(mem_flags::mem_threadgroup);
+}
+FN uint this_lane() {
+  return simd_prefix_exclusive_sum(1u);
 }
 FN float lanes_xor(float v, uint m) {
   return simd_shuffle_xor(v, (ushort)m);
