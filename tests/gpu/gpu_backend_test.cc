@@ -139,6 +139,74 @@ TEST_F(GpuBackendTest, RefusesWhatItCannotHold) {
             ErrorCode::kInvalidArgument);
 }
 
+// Experts of 16 rows, routed by the host.
+class HostRouting : public ::testing::Test {
+ protected:
+  static constexpr int kRows = 16;
+
+  void SetUp() override {
+    auto device = std::make_unique<PaperDevice>();
+    device_ = device.get();
+    backend_ =
+        std::make_unique<GpuBackend>(std::move(device), Mechanisms{.route_on_device = false});
+    ASSERT_TRUE(backend_->prepare(small_spec(), kMaxRows).has_value());
+    memory_ = *backend_->allocate(1 << 22, "everything");
+  }
+  QuantMatrix matrix(int rows) {
+    auto* const scales = memory_.as<std::uint16_t>(1 << 20);
+    return {memory_.as<std::byte>(1 << 21),
+            scales,
+            scales,
+            rows,
+            small_spec().hidden,
+            4,
+            static_cast<std::uint32_t>(WeightLayout::kRowMajor)};
+  }
+  Ticket experts_up() {
+    const int width = small_spec().expert_width, n_experts = small_spec().n_experts;
+    if (backend_->begin({.rows_bound = kRows})) {
+      backend_->experts_up({.control = memory_.as<PassControl>(),
+                            .x = memory_.as<float>(1 << 18),
+                            .experts = memory_.as<std::int32_t>(1 << 17),
+                            .gate = matrix(width * n_experts),
+                            .up = matrix(width * n_experts),
+                            .shared_gate = matrix(width),
+                            .shared_up = matrix(width),
+                            .act = memory_.as<float>(1 << 19),
+                            .shared_act = memory_.as<float>((1 << 19) + (1 << 18)),
+                            .n_experts = n_experts,
+                            .n_chosen = 2});
+    }
+    return backend_->submit();
+  }
+
+  PaperDevice* device_ = nullptr;
+  std::unique_ptr<GpuBackend> backend_;
+  Buffer memory_;
+};
+
+TEST_F(HostRouting, ThePassGoesToTheDeviceInTwoPartsWithTheHostBetween) {
+  EXPECT_TRUE(backend_->wait(experts_up()).has_value());
+  EXPECT_TRUE(backend_->wait(experts_up()).has_value());
+  EXPECT_EQ(device_->builds, 2);
+  EXPECT_THAT(device_->submitted, ElementsAre(1u, 2u, 3u, 4u));
+}
+
+TEST_F(HostRouting, WhatFailsBeforeTheHostsPartIsToldAndTheRestNotSubmitted) {
+  device_->wait_error = kRefused;
+  const Ticket failed = experts_up();
+  EXPECT_THAT(device_->submitted, ElementsAre(1u));
+  EXPECT_EQ(backend_->wait(failed).error().message, "refused");
+  EXPECT_TRUE(backend_->wait(experts_up()).has_value());
+}
+
+TEST_F(HostRouting, ExpertsThatDoNotExistAreAnError) {
+  device_->read_word = kRows;  // So many rows, and this expert for each.
+  const Error error = backend_->wait(experts_up()).error();
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_THAT(error.message, ::testing::HasSubstr("expert 16 of 16"));
+}
+
 TEST_F(GpuBackendTest, KernelsThatDoNotLoadAreToldByPrepare) {
   auto device = std::make_unique<PaperDevice>();
   device->load_error = kRefused;

@@ -73,20 +73,31 @@ class GpuBackend final : public Backend {
   std::uint64_t barriers() const override { return barriers_; }
   std::uint64_t launches() const override { return launches_; }
 
-  // The recording of a key; null where there is none.
+  // The recording of a key, of one with host steps what comes before the first; null where there is
+  // none.
   const Program* recorded(const PassKey& key) const;
 
  private:
   class PassRecorder;
-  struct Recorded {
-    PassKey key;
+  // Launches up to the next host step, and what the host does before them.
+  struct Part {
+    HostStep before;
     Program program;
     std::shared_ptr<Device::Recording> recording;
   };
+  struct Recorded {
+    PassKey key;
+    std::vector<Part> parts;
+  };
 
   Recorder& recorder();
-  // The next ticket's work. An error is kept for wait().
-  void replay(const Program& program, Result<std::shared_ptr<Device::Recording>> recording);
+  // What a recorded pass is for the device; or what the device refuses.
+  Result<void> build(std::vector<Part>& parts);
+  void replay(const Recorded& pass);
+  // Waits for all replays, with errors kept for wait(). Did the last one end well?
+  bool finish_replays();
+  // The ticket of work that ends with an error, which is kept for wait().
+  void fail(Error error) { failed_.emplace(++ticket_, std::move(error)); }
   Result<Buffer> tracked(Buffer buffer);
 
   std::unique_ptr<Device> device_;
@@ -101,7 +112,7 @@ class GpuBackend final : public Backend {
   std::list<Recorded> recordings_;           // The last used first.
   std::unique_ptr<PassRecorder> recording_;  // The pass that is being named.
   bool in_pass_ = false, loaded_ = false;
-  Ticket ticket_ = 0;
+  Ticket ticket_ = 0, waited_ = 0;
   std::map<Ticket, Error> failed_;
   std::uint64_t barriers_ = 0, launches_ = 0;
 };

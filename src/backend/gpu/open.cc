@@ -14,7 +14,10 @@ namespace lily::gpu {
 namespace {
 
 // Those whose other side exists.
-constexpr bool Mechanisms::*kSwitchable[] = {nullptr};
+constexpr bool Mechanisms::*kSwitchable[] = {
+    &Mechanisms::dequantise_in_tile, &Mechanisms::route_on_device, &Mechanisms::adaptive_tiles,
+    &Mechanisms::large_tiles,        &Mechanisms::matrix_units,    &Mechanisms::register_state,
+};
 
 // kUnsupported names the first mechanism that differs from its default and cannot.
 Result<void> check_switchable(const Mechanisms& mechanisms) {

@@ -32,15 +32,20 @@ class GpuBackend::PassRecorder final : public Recorder {
     return {address, bytes};
   }
 
+  void host_step(HostStep step) override { parts_.emplace_back().before = std::move(step); }
+
   const PassKey& key() const { return key_; }
-  Program& program() { return program_; }
+  std::vector<Part>& parts() { return parts_; }
 
  private:
-  void add(Launch launch) override { program_.add(std::move(launch)); }
+  void add(Launch launch) override {
+    forget_derived(launch.writes);
+    parts_.back().program.add(std::move(launch));
+  }
 
   GpuBackend& backend_;
   PassKey key_;
-  Program program_;
+  std::vector<Part> parts_{1};
 };
 
 void* GpuBackend::PassRecorder::scratch(const char* name, std::size_t bytes) {
@@ -72,7 +77,7 @@ Result<void> GpuBackend::prepare(const ModelSpec& spec, int max_rows) {
   scratch_used_ = 0;
   spec_ = spec;
   max_rows_ = max_rows;
-  LILY_TRY(scratch_, allocate(scratch_bytes(spec, max_rows), "scratch"));
+  LILY_TRY(scratch_, allocate(scratch_bytes(spec, max_rows, mechanisms_), "scratch"));
   return {};
 }
 
@@ -119,8 +124,9 @@ bool GpuBackend::begin(const PassKey& key) {
              key.rows_bound <= max_rows_);  // A pass that copies has no rows.
   in_pass_ = true;
   for (const Range& freed : buffers_->take_freed()) {
+    const auto names = [&](const Part& p) { return p.program.names(freed); };
     recordings_.remove_if(
-        [&](const Recorded& r) { return r.program.names(freed); });
+        [&](const Recorded& r) { return std::any_of(r.parts.begin(), r.parts.end(), names); });
   }
   const auto found = std::find_if(recordings_.begin(), recordings_.end(),
                                   [&](const Recorded& r) { return r.key == key; });
@@ -184,31 +190,47 @@ void GpuBackend::copy(const CopyArgs& args) {
   record_copy(recorder(), args);
 }
 
-void GpuBackend::replay(const Program& program,
-                        Result<std::shared_ptr<Device::Recording>> recording) {
-  ++ticket_;
-  if (!recording) {
-    failed_.emplace(ticket_, std::move(recording).error());
-    return;
+Result<void> GpuBackend::build(std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    LILY_TRY(part.recording, device_->build(part.program));
   }
-  device_->submit(*std::move(recording), ticket_);
-  barriers_ += program.barriers();
-  launches_ += program.launches().size();
+  return {};
+}
+
+bool GpuBackend::finish_replays() {
+  for (; waited_ < ticket_; ++waited_) {
+    auto done = device_->wait(waited_ + 1);
+    if (!done) failed_.emplace(waited_ + 1, std::move(done).error());
+  }
+  return failed_.count(ticket_) == 0;
+}
+
+void GpuBackend::replay(const Recorded& pass) {
+  for (const Part& part : pass.parts) {
+    if (part.before) {
+      if (!finish_replays()) return;
+      auto done = part.before(*device_);
+      if (!done) return fail(std::move(done).error());
+    }
+    device_->submit(part.recording, ++ticket_);
+    barriers_ += part.program.barriers();
+    launches_ += part.program.launches().size();
+  }
 }
 
 Ticket GpuBackend::submit() {
   LILY_CHECK(in_pass_);
   in_pass_ = false;
   if (const auto pass = std::exchange(recording_, nullptr)) {
-    auto built = device_->build(pass->program());
+    auto built = build(pass->parts());
     if (!built) {
-      replay(pass->program(), std::move(built));
+      fail(std::move(built).error());
       return ticket_;
     }
     if (recordings_.size() == kMaxRecordings) recordings_.pop_back();
-    recordings_.push_front({pass->key(), std::move(pass->program()), *std::move(built)});
+    recordings_.push_front({pass->key(), std::move(pass->parts())});
   }
-  replay(recordings_.front().program, recordings_.front().recording);
+  replay(recordings_.front());
   return ticket_;
 }
 
@@ -221,6 +243,7 @@ void GpuBackend::abandon() {
 Result<void> GpuBackend::wait(Ticket ticket) {
   LILY_CHECK(ticket <= ticket_);
   const auto done = device_->wait(ticket);
+  waited_ = std::max(waited_, ticket);
   if (!failed_.empty() && failed_.begin()->first <= ticket) {
     return std::move(failed_.extract(failed_.begin()).mapped());
   }
@@ -230,7 +253,7 @@ Result<void> GpuBackend::wait(Ticket ticket) {
 const Program* GpuBackend::recorded(const PassKey& key) const {
   const auto found = std::find_if(recordings_.begin(), recordings_.end(),
                                   [&](const Recorded& r) { return r.key == key; });
-  return found == recordings_.end() ? nullptr : &found->program;
+  return found == recordings_.end() ? nullptr : &found->parts.front().program;
 }
 
 }  // namespace lily::gpu

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace lily::gpu {
-namespace {
 
 bool overlap(const Range& a, const Range& b) {
   if (a.address == nullptr || b.address == nullptr) return false;
@@ -12,6 +11,8 @@ bool overlap(const Range& a, const Range& b) {
              b_begin = reinterpret_cast<std::uintptr_t>(b.address);
   return a_begin < b_begin + b.bytes && b_begin < a_begin + a.bytes;
 }
+
+namespace {
 
 bool any_overlap(std::span<const Range> a, std::span<const Range> b) {
   return std::any_of(a.begin(), a.end(), [&](const Range& left) {

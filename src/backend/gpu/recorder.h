@@ -5,9 +5,12 @@
 // Recorders of steps see addresses of the device and never look behind them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -17,6 +20,7 @@
 #include "backend/gpu/kernel.h"
 #include "backend/mechanisms.h"
 #include "base/check.h"
+#include "base/result.h"
 #include "spec/layout.h"
 #include "spec/model_spec.h"
 
@@ -27,7 +31,9 @@ namespace lily::gpu {
 struct Range {
   const void* address = nullptr;
   std::size_t bytes = 0;
+  bool operator==(const Range&) const = default;
 };
+bool overlap(const Range& a, const Range& b);
 // What a kernel reaches through pointers that it finds in device memory (SamplingControl). No other
 // kernel of the pass may declare such memory, so nothing depends on it.
 inline constexpr Range kIndirect{nullptr, SIZE_MAX};
@@ -61,6 +67,11 @@ struct Launch {
   std::vector<Range> reads, writes;
 };
 
+class Device;
+// What the host does in the middle of a pass: reads of the device what was recorded before, writes
+// what comes after it needs. Run in every replay.
+using HostStep = std::function<Result<void>(Device&)>;
+
 class Recorder {
  public:
   virtual ~Recorder() = default;
@@ -79,6 +90,18 @@ class Recorder {
   template <typename T>
   T* scratch_of(const char* name, std::size_t count) {
     return static_cast<T*>(scratch(name, count * sizeof(T)));
+  }
+
+  // After all launches before it are done, before any behind it starts.
+  virtual void host_step(HostStep step) = 0;
+
+  // Whether `what`, which is made from memory `from` alone, has to be made: true at first and after
+  // a launch that writes it.
+  bool derive(std::string_view what, Range from) {
+    const auto known = derived_.find(what);
+    if (known != derived_.end() && known->second == from) return false;
+    derived_[what] = from;
+    return true;
   }
 
   // From an address to the end of the buffer that holds it: pages and slots, whose number the
@@ -107,6 +130,16 @@ class Recorder {
 
  protected:
   virtual void add(Launch launch) = 0;
+  // For add(): what is made from memory that changes is no longer made.
+  void forget_derived(std::span<const Range> written) {
+    std::erase_if(derived_, [&](const auto& d) {
+      return std::any_of(written.begin(), written.end(),
+                         [&](const Range& w) { return overlap(d.second, w); });
+    });
+  }
+
+ private:
+  std::map<std::string_view, Range> derived_;  // Names are literals.
 };
 
 }  // namespace lily::gpu

@@ -28,10 +28,11 @@ inline ModelSpec largest_gpu_spec() {
 }
 
 inline std::unique_ptr<Backend> open_gpu(const gpu::EmulatorOptions& options,
-                                         const ModelSpec& spec = largest_gpu_spec()) {
+                                         const ModelSpec& spec = largest_gpu_spec(),
+                                         const Mechanisms& mechanisms = {}) {
   auto device = gpu::EmulatorDevice::create(options);
   LILY_CHECK(device.has_value());
-  auto backend = std::make_unique<gpu::GpuBackend>(std::move(*device));
+  auto backend = std::make_unique<gpu::GpuBackend>(std::move(*device), mechanisms);
   LILY_CHECK(backend->prepare(spec, kMaxPassRows).has_value());
   return backend;
 }

@@ -12,6 +12,7 @@
 // q, weights, keys and values are bf16 in the products, sums fp32; weights are rounded before they
 // are added up. A row's numbers depend on its position alone, as long as what lies behind it in
 // the tile is finite.
+// _plain: without matrix units.
 // Traffic: keys and values once a group, which is once per 4 rows at 8 heads a KV head.
 #include "backend/gpu/kernels/attention_params.h"
 
@@ -91,19 +92,20 @@ FN void attention_many_values(TG AttentionManyShared& sm, DEV const ushort* valu
 }
 
 // Scores of the block, in sm.area.
+template <class Units>
 FN void attention_many_scores(TG AttentionManyShared& sm, DEV const ushort* keys, uint last,
                               const THR Ids& id) {
   const uint query0 = id.simd / 2 * 16, position0 = id.simd % 2 * 32;
   TG const ushort* q = (TG const ushort*)sm.q + query0 * kManyQld;
   TG const ushort* k = (TG const ushort*)sm.area + position0 * kManyLd;
-  TileC sums;
+  typename Units::C sums;
   tile_zero(sums);
   for (uint dim = 0; dim < 256; dim += 64) {
     attention_many_keys(sm, keys, dim, last, id.tid);
     group_barrier();
     UNROLL for (uint d = 0; d < 64; d += 16) {
-      TileA left;
-      TileB right;
+      typename Units::A left;
+      typename Units::B right;
       tile_load_a(left, q + dim + d, kManyQld);
       tile_load_bt(right, k + d, kManyLd);
       tile_mma(sums, left, right);
@@ -150,6 +152,7 @@ FN void attention_many_weights(TG AttentionManyShared& sm, THR AttentionManySum&
 
 // The block's mix joined to sums [4 of 64 dims][16 queries]: this lane's dim of its simdgroup's
 // tile.
+template <class Units>
 FN void attention_many_mix(TG AttentionManyShared& sm, THR float* sums, DEV const ushort* values,
                            uint last, const THR Ids& id) {
   const uint query0 = id.simd / 2 * 16, dim0 = id.simd % 2 * 32;
@@ -159,11 +162,11 @@ FN void attention_many_mix(TG AttentionManyShared& sm, THR float* sums, DEV cons
   UNROLL for (uint part = 0; part < 4; part++) {
     attention_many_values(sm, values, part * 64, last, id.tid);
     group_barrier();
-    TileC mix;
+    typename Units::C mix;
     tile_zero(mix);
     UNROLL for (uint p = 0; p < 64; p += 16) {
-      TileA left;
-      TileB right;
+      typename Units::A left;
+      typename Units::B right;
       tile_load_a(left, w + p, kManyLd);
       tile_load_bt(right, v + p, kManyLd);
       tile_mma(mix, left, right);
@@ -197,6 +200,7 @@ FN void attention_many_finish(CON AttentionParams& a, TG AttentionManyShared& sm
   }
 }
 
+template <class Units>
 FN void attention_many_tile(CON AttentionParams& a, TG AttentionManyShared& sm,
                             const THR AttentionManyTile& tile, const THR Ids& id) {
   const uint n_positions = tile.position + tile.n;
@@ -209,17 +213,19 @@ FN void attention_many_tile(CON AttentionParams& a, TG AttentionManyShared& sm,
   for (uint b = 0; b * kKvPage < n_positions; b++) {
     DEV const ushort* keys = kv_page(kv, tile.sequence, b, tile.kv_head);
     const uint last = u_min(kKvPage, n_positions - b * kKvPage) - 1;
-    attention_many_scores(sm, keys, last, id);
+    attention_many_scores<Units>(sm, keys, last, id);
     attention_many_weights(sm, sum, own - (int)(b * kKvPage), id.tid);
     group_barrier();
-    attention_many_mix(sm, sums, keys + kKvPage * 256, last, id);
+    attention_many_mix<Units>(sm, sums, keys + kKvPage * 256, last, id);
   }
   if (id.tid % 4 == 0) sm.total[id.tid / 4] = sum.total;
   group_barrier();
   attention_many_finish(a, sm, tile, sums, id);
 }
 
-KERNEL(attention_many, AttentionParams, AttentionManyShared, 128) {
+template <class Units>
+FN void attention_many_block(CON AttentionParams& a, TG AttentionManyShared& sm,
+                             const THR Ids& id) {
   PassBlock block;
   pass_block(a.control, id.group.x, kManyQueries / a.tile_heads, block);
   if (block.n > 0) {  // The same for all threads.
@@ -229,6 +235,13 @@ KERNEL(attention_many, AttentionParams, AttentionManyShared, 128) {
                                     block.sequence,
                                     id.group.y,
                                     a.n_q_heads / a.n_kv_heads};
-    attention_many_tile(a, sm, tile, id);
+    attention_many_tile<Units>(a, sm, tile, id);
   }
+}
+
+KERNEL(attention_many, AttentionParams, AttentionManyShared, 128) {
+  attention_many_block<MatrixUnits>(a, sm, id);
+}
+KERNEL(attention_many_plain, AttentionParams, AttentionManyShared, 128) {
+  attention_many_block<PlainLanes>(a, sm, id);
 }

@@ -3,9 +3,9 @@
 // Grid: a group of 256 threads per expert. Each counts the choices of its own expert and of those
 // before it, thread by thread over consecutive choices, and from the prefix sums of its threads
 // knows where its slots go: ascending, whatever the order of the groups.
-// Blocks hold up to 32 slots of one expert. Expert e has the blocks from less / 32 + e on, less the
-// choices of experts before it: room enough for ceil(count / 32) before the next expert's, and no
-// sum over the experts is needed. Those that stay empty have 0 places.
+// Blocks hold up to n = block_rows slots of one expert. Expert e has the blocks from less / n + e on,
+// less the choices of experts before it: room enough for ceil(count / n) before the next expert's,
+// and no sum over the experts is needed. Those that stay empty have 0 places.
 // Traffic: the list of choices twice per expert, from cache.
 #include "backend/gpu/kernels/experts_params.h"
 
@@ -43,11 +43,12 @@ KERNEL(experts_sort, ExpertsSortParams, ExpertsSortShared, 256) {
   for (uint i = begin; i < end; i++) {
     if ((uint)a.experts[i] == e) a.slots[to++] = i;
   }
-  const uint block0 = first / 32 + e, block1 = (first + count) / 32 + e + 1;
+  const uint size = a.block_rows;
+  const uint block0 = first / size + e, block1 = (first + count) / size + e + 1;
   for (uint b = block0 + id.tid; b < block1; b += id.threads) {
-    const uint done = u_min((b - block0) * 32, count);
+    const uint done = u_min((b - block0) * size, count);
     a.blocks[3 * b] = e;
     a.blocks[3 * b + 1] = first + done;
-    a.blocks[3 * b + 2] = u_min(count - done, 32u);
+    a.blocks[3 * b + 2] = u_min(count - done, size);
   }
 }

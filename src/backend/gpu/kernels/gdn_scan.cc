@@ -1,7 +1,8 @@
 // gdn_scan: the gated delta rule, per value head and token, S [128 (key), 128 (value)] fp32:
 //   S <- decay S;  d = beta (v - k S);  S <- S + k^T d;  o = q S
 // S is read once, stays in registers for all rows of a segment, and is written once (and once a row
-// where snapshots are asked for).
+// where snapshots are asked for). Of gdn_scan_blocks alone it lies in state_out's slot between
+// blocks of 32 rows.
 //
 // A simdgroup owns 8 columns of S, lane = 8 * part + column: 32 keys a lane, those of quarter
 // `part` of each 16. Sums over keys: four chains of 8 fused products, then parts by xor 8, 16. So
@@ -10,6 +11,7 @@
 //                  within the group
 //   gdn_scan_many  many rows: four groups of 4 simdgroups a head, so that more of the device works;
 //                  y holds o, and gdn_norm.cc follows
+//   gdn_scan_blocks  the same with the state in device memory
 // Grid: x heads (times 4), y segments. Rows are brought to threadgroup memory 8 or 16 at a time.
 // Traffic: S in and out, 128 KiB a head and segment; q and k once a group, v once.
 #include "backend/gpu/kernels/gdn_scan_params.h"
@@ -138,7 +140,10 @@ KERNEL(gdn_scan_few, GdnScanParams, GdnScanFewShared, 512) {
 }
 
 typedef GdnScanRows<16, 32> GdnScanManyShared;
-KERNEL(gdn_scan_many, GdnScanParams, GdnScanManyShared, 128) {
+KERNEL_CONST uint kGdnScanBlock = 32;
+
+template <bool kRegisters>
+FN void gdn_scan_long(CON GdnScanParams& a, TG GdnScanManyShared& sm, const THR Ids& id) {
   const uint head = id.group.x / 4, first_column = id.group.x % 4 * 32;
   const uint part = id.lane / 8, in_group = id.simd * 8 + id.lane % 8;
   const uint column = first_column + in_group;
@@ -151,6 +156,11 @@ KERNEL(gdn_scan_many, GdnScanParams, GdnScanManyShared, 128) {
     const uint n = u_min(16, n_rows - first);
     const uint row = (uint)segment.first_row + first;
     DEV float* y = a.y + ((ulong)row * a.n_value_heads + head) * 128 + column;
+    if (!kRegisters && first > 0 && first % kGdnScanBlock == 0) {
+      gdn_scan_store(a, state, segment.state_out, head, column, part);
+      group_barrier_device();
+      gdn_scan_load(a, state, segment.state_out, head, column, part);
+    }
     group_barrier();
     gdn_scan_stage<16, 32>(a, sm, row, n, head, first_column, id);
     group_barrier();
@@ -165,4 +175,11 @@ KERNEL(gdn_scan_many, GdnScanParams, GdnScanManyShared, 128) {
     }
   }
   if (n_rows > 0) gdn_scan_store(a, state, segment.state_out, head, column, part);
+}
+
+KERNEL(gdn_scan_many, GdnScanParams, GdnScanManyShared, 128) {
+  gdn_scan_long<true>(a, sm, id);
+}
+KERNEL(gdn_scan_blocks, GdnScanParams, GdnScanManyShared, 128) {
+  gdn_scan_long<false>(a, sm, id);
 }

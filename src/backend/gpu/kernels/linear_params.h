@@ -5,11 +5,12 @@
 
 // One matrix W [rows, cols], row-major as spec/layout.h has it, and where its product goes.
 struct LinearPart {
-  DEV const uint* codes;     // [rows, cols * bits / 32]
+  DEV const uint* codes;     // [rows, cols * bits / 32]; bits 16, on tiles: bf16 numbers
   DEV const ushort* scales;  // [rows, cols / 64] bf16
   DEV const ushort* biases;  // [rows, cols / 64] bf16
   DEV float* y;              // [T, rows]
   uint rows, bits;           // rows 0: no such part
+  uint stride, unused;       // of y on tiles, where W may be some rows of a matrix only
 };
 
 // y of each part = x W^T, or y += x W^T. The rows of x are those of the pass, or, with `head`, its
@@ -24,4 +25,4 @@ struct LinearParams {
   uint cols, head, first, least, most;
   float eps;
 };
-LILY_PARAMS(LinearParams, 208);
+LILY_PARAMS(LinearParams, 240);

@@ -12,6 +12,18 @@ FN float quant_dot8(uint codes, THR const float* x, float sum) {
   return sum;
 }
 
+// Weights of 16 bytes of codes as pairs of bf16: 16 pairs of 4-bit codes, or 8 of bytes.
+template <uint kBits>
+FN void quant_pairs(uint4 codes, float scale, float bias, THR uint* pairs) {
+  const uint words[4] = {codes.x, codes.y, codes.z, codes.w}, kPairs = 16 / kBits,
+             kMask = (1u << kBits) - 1;
+  UNROLL for (uint i = 0; i < 4 * kPairs; i++) {
+    const uint two = words[i / kPairs] >> (i % kPairs * 2 * kBits);
+    pairs[i] = bf16_pair(m_fma((float)(two & kMask), scale, bias),
+                         m_fma((float)((two >> kBits) & kMask), scale, bias));
+  }
+}
+
 // Weights of one 32-bit word as bf16 in threadgroup memory.
 FN void quant_unpack4(uint codes, float scale, float bias, TG ushort* to) {
   UNROLL for (uint i = 0; i < 8; i++) to[i] =

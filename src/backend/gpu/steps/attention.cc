@@ -65,7 +65,7 @@ void record_attention(Recorder& to, const AttentionArgs& args) {
               y = range(args.y, queries);
   if (n_rows <= kFewRows) return record_few(to, params, args, q, gate, y);
   const int tile_rows = kTileQueries / static_cast<int>(tile_heads);
-  to.launch("attention_many", params,
+  to.launch(to.mechanisms().matrix_units ? "attention_many" : "attention_many_plain", params,
             {blocks_bound(n_rows, tile_rows), static_cast<unsigned>(n_kv)}, 128,
             {range(args.control), q, gate, to.to_end_of_buffer(args.kv.pages),
              to.to_end_of_buffer(args.kv.page_table)},

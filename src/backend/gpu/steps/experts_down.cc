@@ -1,5 +1,5 @@
-// experts_down: one launch for few rows. For many: sort, products on tiles into a row of bf16 per
-// slot, and the weighted sum in the order of each row's list.
+// experts_down: one launch for few rows. For many: products on tiles (experts_tile.cc) into a row
+// of bf16 per slot, and the weighted sum in the order of each row's list.
 #include "backend/gpu/kernels/experts_params.h"
 #include "backend/gpu/steps/experts.h"
 #include "backend/gpu/steps/linear.h"
@@ -55,10 +55,10 @@ void record_experts_down(Recorder& to, const ExpertsDownArgs& args) {
   params.n_experts = static_cast<unsigned>(args.n_experts);
   params.n_chosen = static_cast<unsigned>(args.n_chosen);
   params.shared_at = static_cast<unsigned>(rows * args.n_chosen);
-  const Range act = range(args.act, times(rows * args.n_chosen, args.down.cols)),
-              shared_act = range(args.shared_act, times(rows, args.shared_down.cols));
   if (rows <= kFewRows) {
-    const Range h = range(args.h, times(rows, hidden));
+    const Range act = range(args.act, times(rows * args.n_chosen, args.down.cols)),
+                shared_act = range(args.shared_act, times(rows, args.shared_down.cols)),
+                h = range(args.h, times(rows, hidden));
     to.launch(
         "experts_few_down", params, {groups_of(hidden, 8), static_cast<unsigned>(rows)}, 64,
         {range(args.control), act, shared_act, range(args.experts, times(rows, args.n_chosen)),
@@ -69,20 +69,9 @@ void record_experts_down(Recorder& to, const ExpertsDownArgs& args) {
         {h});
     return;
   }
-  const auto sorted =
-      record_experts_sort(to, args.control, args.experts, args.n_chosen, args.n_experts);
-  params.slots = sorted.slots;
-  params.blocks = sorted.blocks;
-  params.n_blocks = static_cast<unsigned>(sorted.n_blocks);
   params.out = to.scratch_of<std::uint16_t>("expert outputs", n_outputs(to.spec(), to.max_rows()));
-  const Range out = range(params.out, times(rows * (args.n_chosen + 1), hidden));
-  to.launch("experts_tile_down", params,
-            {groups_of(hidden, 64), params.n_blocks + groups_of(rows, kExpertBlockRows)}, 128,
-            {range(args.control), act, shared_act, sorted.slots_range, sorted.blocks_range,
-             codes(args.down), scales(args.down), biases(args.down), codes(args.shared_down),
-             scales(args.shared_down), biases(args.shared_down)},
-            {out});
-  record_combine(to, args, params, out);
+  record_experts_tile_down(to, args, params);
+  record_combine(to, args, params, range(params.out, times(rows * (args.n_chosen + 1), hidden)));
 }
 
 }  // namespace lily::gpu

@@ -1,4 +1,4 @@
-// experts_up: one launch for few rows; for many the rows are sorted by expert first.
+// experts_up: one launch for few rows; many go to experts_tile.cc.
 #include <algorithm>
 
 #include "backend/gpu/kernels/experts_params.h"
@@ -28,25 +28,16 @@ void record_experts_up(Recorder& to, const ExpertsUpArgs& args) {
   params.shared_width = static_cast<unsigned>(shared_width);
   params.n_experts = static_cast<unsigned>(args.n_experts);
   params.n_chosen = static_cast<unsigned>(args.n_chosen);
-  const int widest = std::max(width, shared_width);
-  const bool few = rows <= kFewRows;
-  SortedExperts sorted{};
-  Grid grid{groups_of(widest, 8), static_cast<unsigned>(args.n_chosen + 1),
-            static_cast<unsigned>(rows)};
-  if (!few) {
-    sorted = record_experts_sort(to, args.control, args.experts, args.n_chosen, args.n_experts);
-    params.slots = sorted.slots;
-    params.blocks = sorted.blocks;
-    params.n_blocks = static_cast<unsigned>(sorted.n_blocks);
-    grid = {groups_of(widest, 32), params.n_blocks + groups_of(rows, kExpertBlockRows)};
-  }
-  to.launch(few ? "experts_few_up" : "experts_tile_up", params, grid, few ? 64 : 128,
+  if (rows > kFewRows) return record_experts_tile_up(to, args, params);
+  to.launch("experts_few_up", params,
+            {groups_of(std::max(width, shared_width), 8), static_cast<unsigned>(args.n_chosen + 1),
+             static_cast<unsigned>(rows)},
+            64,
             {range(args.control), range(args.x, times(rows, hidden)),
-             few ? range(args.experts, times(rows, args.n_chosen)) : Range{}, sorted.slots_range,
-             sorted.blocks_range, codes(args.gate), scales(args.gate), biases(args.gate),
-             codes(args.up), scales(args.up), biases(args.up), codes(args.shared_gate),
-             scales(args.shared_gate), biases(args.shared_gate), codes(args.shared_up),
-             scales(args.shared_up), biases(args.shared_up)},
+             range(args.experts, times(rows, args.n_chosen)), codes(args.gate), scales(args.gate),
+             biases(args.gate), codes(args.up), scales(args.up), biases(args.up),
+             codes(args.shared_gate), scales(args.shared_gate), biases(args.shared_gate),
+             codes(args.shared_up), scales(args.shared_up), biases(args.shared_up)},
             {range(args.act, times(rows * args.n_chosen, width)),
              range(args.shared_act, times(rows, shared_width))});
 }

@@ -37,8 +37,9 @@ void record_gdn_scan(Recorder& to, const GdnScanArgs& args) {
               {control, q, k, v, decay, beta, z, norm, pool}, {pool, y});
     return;
   }
-  to.launch("gdn_scan_many", params, {4 * heads, segments_bound(n_rows)}, 128,
-            {control, q, k, v, decay, beta, pool}, {pool, y});
+  to.launch(to.mechanisms().register_state ? "gdn_scan_many" : "gdn_scan_blocks", params,
+            {4 * heads, segments_bound(n_rows)}, 128, {control, q, k, v, decay, beta, pool},
+            {pool, y});
   to.launch("gdn_norm", params, {groups_of(n_heads, 4), static_cast<unsigned>(n_rows)}, 128,
             {control, y, z, norm}, {y});
 }

@@ -14,7 +14,7 @@ inline constexpr int kFewRows = 8;
 
 // Scratch of all steps together, for passes of up to max_rows rows: the sum of what each says of
 // itself.
-std::size_t scratch_bytes(const ModelSpec& spec, int max_rows);
+std::size_t scratch_bytes(const ModelSpec& spec, int max_rows, const Mechanisms& mechanisms);
 
 void record_embed(Recorder& to, const EmbedArgs& args);
 void record_gdn_project(Recorder& to, const GdnProjectArgs& args);
@@ -34,6 +34,7 @@ void record_copy(Recorder& to, const CopyArgs& args);
 
 std::size_t attention_scratch_bytes(const ModelSpec& spec, int max_rows);
 std::size_t route_scratch_bytes(const ModelSpec& spec, int max_rows);
+std::size_t dequantise_scratch_bytes(const ModelSpec& spec, const Mechanisms& mechanisms);
 std::size_t experts_sort_scratch_bytes(const ModelSpec& spec, int max_rows);
 std::size_t experts_down_scratch_bytes(const ModelSpec& spec, int max_rows);
 std::size_t vocabulary_scratch_bytes(const ModelSpec& spec, int max_rows);

@@ -1,0 +1,85 @@
+// Mechanisms of the GPU's passes, each switched from its default, and prompts cut into chunks: the
+// same greedy answers on the emulator.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "tests/engine/pocket.h"
+
+namespace lily {
+namespace {
+
+constexpr int kChunk = 16;
+struct Question {
+  const char* text;
+  int n_answered;  // Tokens at most.
+};
+const Question kQuestions[] = {{"What is the capital of France?", 2},
+                               {"Repeat after me: fox bear lamp river stone cloud path", 4}};
+
+using Answers = std::vector<std::vector<TokenId>>;
+
+Answers answers(Engine& engine) {
+  Answers out;
+  for (const auto& [question, n_answered] : kQuestions) {
+    const auto prompt = ask(engine, question);
+    EXPECT_GT(prompt.tokens.size(), std::size_t{kChunk});
+    engine.session().clear();
+    const auto result = engine.session().generate(
+        {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = n_answered});
+    EXPECT_TRUE(result.has_value()) << result.error().message;
+    out.push_back(result->tokens);
+  }
+  return out;
+}
+
+EngineOptions emulator_options(int chunk) {
+  EngineOptions options = pocket_options("emulator");
+  options.chunk_tokens = chunk;
+  options.context_tokens = 256;
+  return options;
+}
+
+const Answers& expected() {
+  static const Answers kExpected = answers(*open_or_fail(emulator_options(kChunk)));
+  return kExpected;
+}
+
+TEST(EmulatorMechanisms, EachSwitchedGivesTheSameGreedyTokens) {
+  int n_switched = 0;
+  for (const auto& [name, field] : kMechanismFields) {
+    EngineOptions options = emulator_options(kChunk);
+    options.backend_options.mechanisms.*field = !(Mechanisms{}.*field);
+    const auto engine = Engine::open(options);
+    if (!engine && engine.error().code == ErrorCode::kUnsupported) {
+      std::cout << engine.error().message << "\n";
+      continue;
+    }
+    ASSERT_TRUE(engine.has_value()) << name << ": " << engine.error().message;
+    EXPECT_EQ(answers(**engine), expected()) << name;
+    ++n_switched;
+  }
+  EXPECT_GE(n_switched, 6);
+}
+
+TEST(EmulatorMechanisms, AllOfPrefillAtOnceGiveTheSameGreedyTokens) {
+  EngineOptions options = emulator_options(kChunk);
+  options.backend_options.mechanisms = {.dequantise_in_tile = false,
+                                        .route_on_device = false,
+                                        .adaptive_tiles = false,
+                                        .large_tiles = true,
+                                        .matrix_units = false,
+                                        .register_state = false};
+  EXPECT_EQ(answers(*open_or_fail(options)), expected());
+}
+
+// Chunks of up to 8 rows go through the kernels of decode, longer ones through tiles, the last is
+// the whole prompt at once.
+TEST(EmulatorChunks, AnySizeGivesTheSameGreedyTokens) {
+  for (const int chunk : {7, 2048}) {
+    EXPECT_EQ(answers(*open_or_fail(emulator_options(chunk))), expected()) << chunk;
+  }
+}
+
+}  // namespace
+}  // namespace lily
