@@ -133,7 +133,7 @@ class Backend {
   virtual std::uint64_t launches() const { return 0; }
 };
 
-// "cpu", "metal", "emulator" or "reference"; kInvalidArgument names what there is, kUnsupported why it cannot be opened here.
+// "cpu", "metal", "cuda", "emulator" or "reference"; kInvalidArgument names what there is, kUnsupported why it cannot be opened here.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options);
 
 }  // namespace lily

@@ -57,7 +57,7 @@ Section machine_section() {
 Section backends_section() {
   Section out;
   out.json = ordered_json::array();
-  for (const char* name : {"cpu", "metal", "emulator", "reference"}) {
+  for (const char* name : {"cpu", "metal", "cuda", "emulator", "reference"}) {
     const auto backend = open_backend(name, {});
     const std::string words = backend ? (*backend)->info().description : backend.error().message;
     out.json.push_back(

@@ -28,8 +28,7 @@ Result<int> settle_context(const EngineOptions& options, const CheckpointConfig&
     return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", the model has " +
                                                   std::to_string(config.spec.max_context) + " positions (--beyond-declared lifts this)"};
   }
-  const std::uint64_t device_bytes = backend.memory_bytes > 0 ? backend.memory_bytes : UINT64_MAX;
-  const auto plan = plan_memory(config.spec, {.memory_bytes = std::min(machine_memory_bytes(), device_bytes),
+  const auto plan = plan_memory(config.spec, {.memory_bytes = backend.memory_bytes > 0 ? backend.memory_bytes : machine_memory_bytes(),
                                               .weight_bytes = plan_image(manifest(config), backend.layout, 0).data_bytes,
                                               .context_tokens = options.context_tokens,
                                               .chunk_tokens = options.chunk_tokens,

@@ -44,5 +44,7 @@ struct KernelEntry {
 // Every kernel of kernels/list.h. find_kernel: null when there is none of that name.
 std::span<const Kernel> kernels();
 const Kernel* find_kernel(std::string_view name);
+// The file of kernels/ that holds it, "embed.cc"; empty when there is none.
+std::string_view kernel_file(std::string_view name);
 
 }  // namespace lily::gpu

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 
+#include "backend/gpu/cuda/open.h"
 #include "backend/gpu/emulator_device.h"
 #include "backend/gpu/gpu_backend.h"
 #include "backend/gpu/metal/open.h"
@@ -53,6 +54,12 @@ Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options) {
 Result<std::unique_ptr<Backend>> open_metal(const BackendOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   LILY_TRY(auto device, metal::open_device());
+  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
+}
+
+Result<std::unique_ptr<Backend>> open_cuda(const BackendOptions& options) {
+  LILY_RETURN_IF_ERROR(check_options(options));
+  LILY_TRY(auto device, cuda::open_device());
   return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
 }
 

@@ -11,5 +11,6 @@ namespace lily::gpu {
 // activations.
 Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> open_metal(const BackendOptions& options);
+Result<std::unique_ptr<Backend>> open_cuda(const BackendOptions& options);
 
 }  // namespace lily::gpu

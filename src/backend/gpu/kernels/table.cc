@@ -40,4 +40,11 @@ const Kernel* find_kernel(std::string_view name) {
   return at == all.end() ? nullptr : &*at;
 }
 
+std::string_view kernel_file(std::string_view name) {
+#define LILY_FILE(kernel, file) \
+  if (name == #kernel) return file;
+  LILY_GPU_KERNELS(LILY_FILE)
+  return {};
+}
+
 }  // namespace lily::gpu
