@@ -1,4 +1,5 @@
 # The front door: every target is a few words that call CMake, ctest or a script of tools/. CMakePresets.json says how things are built.
+# CUDA_TARGETS=90 compiles CUDA kernels for one kind of card only.
 #   make run ARGS='-p "What is 17 + 25?" --greedy --no-thinking'      make test
 ARGS ?= -p "What is the capital of France?" --greedy --no-thinking
 FUZZ_RUNS ?= 1000000
@@ -24,7 +25,7 @@ lily: build/release/build.ninja
 
 # --- test --------------------------------------------------------------------------------------------------------------
 test: setup-test
-	cmake --preset release -DLILY_TESTS=ON
+	cmake --preset release -DLILY_TESTS=ON $(if $(CUDA_TARGETS),-DLILY_CUDA_TARGETS=$(CUDA_TARGETS))
 	cmake --build --preset release
 	$(CTEST) build/release
 
@@ -56,7 +57,9 @@ test-tokens: setup-test
 	$(CTEST) build/release -R '^text$$' --verbose
 test-oracle:
 	tools/pocket/check_goldens.sh
-test-gpu: lily
+test-gpu: setup-test
+	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target lily cuda_test
+	build/release/cuda_test
 	LILY_E2E_FULL=1 python3 -B tests/e2e/eval_test.py $(CURDIR)/build/release/lily $(CURDIR)
 test-bare:
 	tools/bare_root.sh

@@ -27,7 +27,7 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
       ->check(not_empty)
       ->group("Model");
   app.add_option("--backend", flags.backend,
-                 "What computes: cpu, metal (the GPU of a Mac), emulator (GPU kernels on this processor), or "
+                 "What computes: cpu, metal (the GPU of a Mac), cuda (NVIDIA), emulator (GPU kernels on this processor), or "
                  "reference (plain loops)")
       ->capture_default_str()
       ->group("Model");

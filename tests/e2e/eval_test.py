@@ -34,8 +34,8 @@ class Eval(Case):
     def test_exact_activations_are_closer_still(self):
         self.assertLessEqual(self.report("full.safetensors", "--exact")["kl_mean"], 1e-6)
 
-    def of_gpu_kernels(self, file, *more):
-        return self.report(file, "--backend", "emulator", "--context", "1024", *more)
+    def of_gpu_kernels(self, file, *more, backend="emulator"):
+        return self.report(file, "--backend", backend, "--context", "1024", *more)
 
     @unittest.skipIf(QUICK, "the emulator takes too long with sanitizers")
     def test_gpu_kernels_keep_whole_distributions(self):
@@ -43,14 +43,25 @@ class Eval(Case):
         self.assertEqual(full["positions"], 192)
         self.assertLessEqual(full["kl_mean"], 2e-4)
 
-    @unittest.skipUnless(os.environ.get("LILY_E2E_FULL"), "5,188 positions on the emulator take minutes: make test-gpu")
-    def test_gpu_kernels_keep_the_answers(self):
-        short = self.of_gpu_kernels("full.safetensors", "--chunk", "8")  # The kernels of decoding and drafts.
+    def keeps_the_answers(self, backend):
+        short = self.of_gpu_kernels("full.safetensors", "--chunk", "8", backend=backend)  # The kernels of decoding and drafts.
         self.assertLessEqual(short["kl_mean"], 2e-4)
-        answers = self.of_gpu_kernels("answers.json")
+        answers = self.of_gpu_kernels("answers.json", backend=backend)
         self.assertGreater(answers["positions"], 5000)
         self.assertGreaterEqual(answers["top1_replies"], 0.99)
         self.assertGreaterEqual(answers["greedy_equal"], 0.97 * answers["greedy_total"], answers["greedy_different"])
+
+    @unittest.skipUnless(os.environ.get("LILY_E2E_FULL"), "5,188 positions on the emulator take minutes: make test-gpu")
+    def test_gpu_kernels_keep_the_answers(self):
+        self.keeps_the_answers("emulator")
+
+    def test_a_card_keeps_distributions_and_answers(self):
+        backends = self.succeeds("doctor", "--json").json()["backends"]
+        cuda = next(b for b in backends if b["name"] == "cuda")
+        if not cuda["available"]:
+            self.skipTest(cuda["description"])
+        self.assertLessEqual(self.of_gpu_kernels("full.safetensors", backend="cuda")["kl_mean"], 2e-4)
+        self.keeps_the_answers("cuda")
 
     def test_the_table_names_every_figure(self):
         table = self.succeeds("eval", "--golden", GOLDEN / "full.safetensors").out

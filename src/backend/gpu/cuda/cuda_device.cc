@@ -82,7 +82,8 @@ Result<CUevent> CudaDevice::take_event() {
   }
   const Driver& cu = context_->use();
   CUevent event = nullptr;
-  LILY_RETURN_IF_ERROR(cu.check(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "making an event"));
+  LILY_RETURN_IF_ERROR(
+      cu.check(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "making an event"));
   return event;
 }
 

@@ -19,7 +19,7 @@ std::string version_text(int version) {
 
 // The name of a function that the library lacks, or null.
 const char* find_functions(void* library, Driver& driver) {
-#define LILY_CUDA_FIND(name)                                                                    \
+#define LILY_CUDA_FIND(name)                                                                     \
   driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, LILY_CUDA_SYMBOL(name))); \
   if (driver.name == nullptr) return LILY_CUDA_SYMBOL(name);
   LILY_CUDA_FUNCTIONS(LILY_CUDA_FIND)
@@ -35,10 +35,12 @@ Result<Driver> load_driver() {
   }
   Driver driver;
   if (const char* const missing = find_functions(library, driver)) {
-    return Error{ErrorCode::kDevice, fmt::format("CUDA: the driver has no {}; {} or later is needed",
-                                                 missing, version_text(kOldestDriver))};
+    return Error{ErrorCode::kDevice,
+                 fmt::format("CUDA: the driver has no {}; {} or later is needed", missing,
+                             version_text(kOldestDriver))};
   }
-  LILY_RETURN_IF_ERROR(driver.check(driver.cuDriverGetVersion(&driver.version), "asking its version"));
+  LILY_RETURN_IF_ERROR(
+      driver.check(driver.cuDriverGetVersion(&driver.version), "asking its version"));
   if (driver.version < kOldestDriver) {
     return Error{ErrorCode::kDevice,
                  fmt::format("CUDA: the driver is for {}; {} or later is needed",
@@ -54,8 +56,7 @@ Error Driver::error(CUresult result, std::string doing) const {
   const char *name = nullptr, *text = nullptr;
   cuGetErrorName(result, &name);
   cuGetErrorString(result, &text);
-  const auto code =
-      result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::kNoMemory : ErrorCode::kDevice;
+  const auto code = result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorCode::kNoMemory : ErrorCode::kDevice;
   return {code, fmt::format("CUDA: {}: {} ({})", doing, text == nullptr ? "unknown error" : text,
                             name == nullptr ? "?" : name)};
 }

@@ -31,7 +31,8 @@ Result<void> Memory::open() {
       cu.check(cu.cuStreamCreate(&copies_, CU_STREAM_NON_BLOCKING), "making a stream for copies"));
   for (Piece& piece : pieces_) {
     void* bytes = nullptr;
-    LILY_RETURN_IF_ERROR(cu.check(cu.cuMemAllocHost(&bytes, kPieceBytes), "locking pages for copies"));
+    LILY_RETURN_IF_ERROR(
+        cu.check(cu.cuMemAllocHost(&bytes, kPieceBytes), "locking pages for copies"));
     piece.bytes = static_cast<std::byte*>(bytes);
     LILY_RETURN_IF_ERROR(
         cu.check(cu.cuEventCreate(&piece.moved, CU_EVENT_DISABLE_TIMING), "making an event"));
@@ -90,8 +91,9 @@ Result<void> Memory::write(void* to, std::span<const std::byte> bytes) {
     const Piece& piece = pieces_[turn];
     LILY_RETURN_IF_ERROR(cu.check(cu.cuEventSynchronize(piece.moved), "copying to the card"));
     std::memcpy(piece.bytes, part.data(), part.size());
-    LILY_RETURN_IF_ERROR(cu.check(
-        cu.cuMemcpyHtoDAsync(number(to) + at, piece.bytes, part.size(), copies_), "copying to the card"));
+    LILY_RETURN_IF_ERROR(
+        cu.check(cu.cuMemcpyHtoDAsync(number(to) + at, piece.bytes, part.size(), copies_),
+                 "copying to the card"));
     LILY_RETURN_IF_ERROR(cu.check(cu.cuEventRecord(piece.moved, copies_), "copying to the card"));
   }
   return cu.check(cu.cuStreamSynchronize(copies_), "copying to the card");

@@ -25,14 +25,17 @@ Result<CUmodule> Modules::module_of(std::string_view file) {
   const auto found = std::find_if(files.begin(), files.end(),
                                   [&](const CompiledFile& f) { return f.file == file; });
   if (found == files.end()) {
-    return Error{ErrorCode::kDevice, fmt::format("CUDA: '{}' was not compiled into this program", file)};
+    return Error{ErrorCode::kDevice,
+                 fmt::format("CUDA: '{}' was not compiled into this program", file)};
   }
   const Driver& cu = context_->use();
   CUmodule module = nullptr;
   const CUresult result = cu.cuModuleLoadData(&module, found->code);
   if (result != CUDA_SUCCESS) {
-    return cu.error(result, fmt::format("loading the kernels of {} on {} (compute capability {}.{})", file,
-                                        context_->name(), context_->capability() / 10, context_->capability() % 10));
+    return cu.error(
+        result,
+        fmt::format("loading the kernels of {} on {} (compute capability {}.{})", file,
+                    context_->name(), context_->capability() / 10, context_->capability() % 10));
   }
   modules_.emplace(file, module);
   return module;
@@ -44,7 +47,8 @@ Result<Modules::Function> Modules::function_of(CUmodule module, const Kernel& ke
   int max_threads = 0;
   CUresult result = cu.cuModuleGetFunction(&found.function, module, kernel.name);
   if (result == CUDA_SUCCESS) {
-    result = cu.cuFuncGetAttribute(&max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, found.function);
+    result = cu.cuFuncGetAttribute(&max_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                   found.function);
   }
   if (result != CUDA_SUCCESS) return cu.error(result, fmt::format("kernel '{}'", kernel.name));
   found.max_threads = static_cast<unsigned>(max_threads);

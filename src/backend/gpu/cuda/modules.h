@@ -42,8 +42,8 @@ class Modules {
   Result<Function> function_of(CUmodule module, const Kernel& kernel) const;
 
   std::shared_ptr<Context> context_;
-  std::map<std::string, CUmodule, std::less<>> modules_;     // By file.
-  std::map<std::string, Function, std::less<>> functions_;   // By kernel.
+  std::map<std::string, CUmodule, std::less<>> modules_;    // By file.
+  std::map<std::string, Function, std::less<>> functions_;  // By kernel.
 };
 
 }  // namespace lily::gpu::cuda

@@ -22,13 +22,15 @@ CUDA_KERNEL_NODE_PARAMS node_params(const Launch& launch, CUfunction function, v
 
 }  // namespace
 
-Result<std::shared_ptr<CudaRecording>> CudaRecording::build(const Program& program, const Modules& modules,
+Result<std::shared_ptr<CudaRecording>> CudaRecording::build(const Program& program,
+                                                            const Modules& modules,
                                                             std::shared_ptr<Context> context) {
   const std::shared_ptr<CudaRecording> recording(new CudaRecording(std::move(context)));
   LILY_RETURN_IF_ERROR(recording->add_nodes(program, modules));
   const Driver& cu = recording->context_->use();
-  LILY_RETURN_IF_ERROR(cu.check(
-      cu.cuGraphInstantiateWithFlags(&recording->executable_, recording->graph_, 0), "making a graph of a pass"));
+  LILY_RETURN_IF_ERROR(
+      cu.check(cu.cuGraphInstantiateWithFlags(&recording->executable_, recording->graph_, 0),
+               "making a graph of a pass"));
   return recording;
 }
 
@@ -46,9 +48,11 @@ Result<void> CudaRecording::add_nodes(const Program& program, const Modules& mod
     void* arguments[] = {const_cast<std::byte*>(launch.args.data())};
     const auto params = node_params(launch, function, arguments);
     CUgraphNode node = nullptr;
-    const CUresult result = cu.cuGraphAddKernelNode(&node, graph_, before.data(), before.size(), &params);
+    const CUresult result =
+        cu.cuGraphAddKernelNode(&node, graph_, before.data(), before.size(), &params);
     if (result != CUDA_SUCCESS) {
-      return cu.error(result, std::string("recording kernel '").append(launch.kernel->name).append("'"));
+      return cu.error(result,
+                      std::string("recording kernel '").append(launch.kernel->name).append("'"));
     }
     stage.push_back(node);
   }

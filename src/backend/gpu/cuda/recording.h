@@ -10,7 +10,8 @@ namespace lily::gpu::cuda {
 
 class CudaRecording final : public Device::Recording {
  public:
-  static Result<std::shared_ptr<CudaRecording>> build(const Program& program, const Modules& modules,
+  static Result<std::shared_ptr<CudaRecording>> build(const Program& program,
+                                                      const Modules& modules,
                                                       std::shared_ptr<Context> context);
   ~CudaRecording() override;
   CudaRecording(const CudaRecording&) = delete;
