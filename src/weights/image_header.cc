@@ -4,6 +4,7 @@
 //   96 tensor table: name length u16, name, bits i32, rows i64, cols i64, offset u64, bytes u64; then the block checksums
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "weights/hash.h"
@@ -144,7 +145,8 @@ class HeaderParser {
     const auto n_blocks = in.get<std::uint64_t>();
     header.blocks_done = in.get<std::uint64_t>();
     in.get<std::uint64_t>();
-    if (header.data_start > file_bytes || header.data_start % kImageAlign || file_bytes % kImageAlign) {
+    if (header.data_start > std::min<std::uint64_t>(file_bytes, kMaxImageHeader) ||
+        header.data_start % kImageAlign || file_bytes % kImageAlign) {
       return fault(fmt::format("data from byte {} of {}", header.data_start, file_bytes));
     }
     header.data_bytes = file_bytes - header.data_start;

@@ -43,9 +43,10 @@ LIBRARIES = {
     "arm_neon.h": {"backend/cpu", "engine"},
     "cpuid.h": {"backend/cpu"},
     "MetalPerformancePrimitives/": {"backend/gpu/dialect"},
+    "cuda.h": {"backend/gpu"},
     "ucontext.h": {"backend/gpu/emulator"},
 }
-IN_HEADERS = {"tl/expected.hpp", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
+IN_HEADERS = {"tl/expected.hpp", "cuda.h", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
 SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "mach-o/", "errno.h", "linux/",
           "stdlib.h")
 
