@@ -75,6 +75,26 @@ TEST_P(GpuMechanisms, OfThePocketGiveTheSameBits) {
   expect_same_steps(pocket_spec(), 70);
 }
 
+// The 35B's widths, with as many heads and experts as that takes. The last row ends in a short
+// block.
+TEST_P(GpuMechanisms, AtTheWidthsOfTheLargeModelGiveTheSameBits) {
+  ModelSpec spec = pocket_spec();
+  spec.hidden = 2048;
+  spec.expert_width = spec.shared_width = 512;
+  spec.n_experts = spec.n_chosen = 4;
+  spec.n_key_heads = 1;
+  spec.n_value_heads = 2;
+  const auto plain = open_gpu({.workers = 2}, spec),
+             other = open_gpu({.workers = 2}, spec, GetParam().mechanisms);
+  Random random(65);
+  const auto control = make_pass(spec, {{.n_rows = 33, .state_in = 1}}, {}, random);
+  const auto same = [&](const auto& c) { EXPECT_EQ(run(*other, c), run(*plain, c)); };
+  same(random_gdn_project(random, spec, control));
+  same(random_gdn_scan(random, spec, control));
+  same(random_experts_up(random, spec, control));
+  same(random_experts_down(random, spec, control));
+}
+
 // Experts that all rows chose, some, one, and none: blocks of every height.
 TEST_P(GpuMechanisms, AnyDistributionOfRowsGivesTheSameBits) {
   const auto spec = pocket_spec();
