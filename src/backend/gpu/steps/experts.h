@@ -1,8 +1,5 @@
-// The experts of passes that multiply on tiles: rows sorted by expert, and the launches, one for
-// all experts or, where weights are written out first, one for as many as fit.
+// The experts of passes that multiply on tiles, rows sorted by expert.
 #pragma once
-
-#include <vector>
 
 #include "backend/gpu/kernels/experts_params.h"
 #include "backend/gpu/recorder.h"
@@ -27,18 +24,7 @@ constexpr int expert_blocks(int rows, int n_chosen, int n_experts, int block_row
 SortedExperts record_experts_sort(Recorder& to, const PassControl* control,
                                   const std::int32_t* experts, int n_chosen, int n_experts);
 
-// What one launch on tiles works on: routed experts, the shared one, or both.
-struct ExpertSlice {
-  int first, end;  // Of the routed experts.
-  bool shared;
-};
-// Slices of all experts and the shared one. `weights`: of one routed expert, all its matrices.
-std::vector<ExpertSlice> expert_slices(const Recorder& to, int n_experts, std::size_t weights);
-
-// A slice's part of the arguments, and how many blocks its grid has.
-ExpertBlocks blocks_of(const SortedExperts& sorted, const ExpertSlice& slice);
-unsigned n_blocks_of(const Recorder& to, const SortedExperts& sorted, const ExpertSlice& slice);
-
+// In one launch for all experts or, where weights are written out first, in one for as many as fit.
 void record_experts_tile_up(Recorder& to, const ExpertsUpArgs& args, ExpertsUpParams params);
 // Into params.out, which experts_combine then adds up.
 void record_experts_tile_down(Recorder& to, const ExpertsDownArgs& args, ExpertsDownParams params);

@@ -1,4 +1,8 @@
 // Launches of experts_tile.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "backend/gpu/steps/dequantise.h"
 #include "backend/gpu/steps/experts.h"
 #include "backend/gpu/steps/matrix.h"
@@ -7,6 +11,44 @@
 
 namespace lily::gpu {
 namespace {
+
+// What one launch works on: routed experts, the shared one, or both.
+struct ExpertSlice {
+  int first, end;  // Of the routed experts.
+  bool shared;
+};
+
+// All experts and the shared one. `weights`: of one routed expert, all its matrices.
+std::vector<ExpertSlice> expert_slices(const Recorder& to, int n_experts, std::size_t weights) {
+  if (to.mechanisms().dequantise_in_tile) {
+    return {{.first = 0, .end = n_experts, .shared = true}};
+  }
+  const int at_once = static_cast<int>(dequantised_weights(to.spec()) / weights);
+  LILY_CHECK(at_once > 0);
+  std::vector<ExpertSlice> slices;
+  for (int first = 0; first < n_experts; first += at_once) {
+    slices.push_back(
+        {.first = first, .end = std::min(first + at_once, n_experts), .shared = false});
+  }
+  slices.push_back({.first = 0, .end = 0, .shared = true});
+  return slices;
+}
+
+// A slice's part of the arguments, and how many blocks its grid has.
+ExpertBlocks blocks_of(const SortedExperts& sorted, const ExpertSlice& slice) {
+  const bool routed = slice.first < slice.end;
+  return {.slots = sorted.slots,
+          .blocks = sorted.blocks,
+          .n_blocks = routed ? static_cast<unsigned>(sorted.n_blocks) : 0,
+          .block_rows = static_cast<unsigned>(sorted.block_rows),
+          .first_expert = static_cast<unsigned>(slice.first),
+          .end_expert = static_cast<unsigned>(slice.end)};
+}
+
+unsigned n_blocks_of(const Recorder& to, const SortedExperts& sorted, const ExpertSlice& slice) {
+  const unsigned shared = slice.shared ? groups_of(to.rows_bound(), sorted.block_rows) : 0;
+  return blocks_of(sorted, slice).n_blocks + shared;
+}
 
 // A matrix of the slice's experts, written out from weight `at` on; nothing where it has none.
 void write_out(Recorder& to, const PassControl* control, const ExpertSlice& slice, int n_experts,
@@ -62,36 +104,6 @@ void launch_down(Recorder& to, const ExpertsDownArgs& args, ExpertsDownParams pa
 }
 
 }  // namespace
-
-std::vector<ExpertSlice> expert_slices(const Recorder& to, int n_experts, std::size_t weights) {
-  if (to.mechanisms().dequantise_in_tile) {
-    return {{.first = 0, .end = n_experts, .shared = true}};
-  }
-  const int at_once = static_cast<int>(dequantised_weights(to.spec()) / weights);
-  LILY_CHECK(at_once > 0);
-  std::vector<ExpertSlice> slices;
-  for (int first = 0; first < n_experts; first += at_once) {
-    slices.push_back(
-        {.first = first, .end = std::min(first + at_once, n_experts), .shared = false});
-  }
-  slices.push_back({.first = 0, .end = 0, .shared = true});
-  return slices;
-}
-
-ExpertBlocks blocks_of(const SortedExperts& sorted, const ExpertSlice& slice) {
-  const bool routed = slice.first < slice.end;
-  return {.slots = sorted.slots,
-          .blocks = sorted.blocks,
-          .n_blocks = routed ? static_cast<unsigned>(sorted.n_blocks) : 0,
-          .block_rows = static_cast<unsigned>(sorted.block_rows),
-          .first_expert = static_cast<unsigned>(slice.first),
-          .end_expert = static_cast<unsigned>(slice.end)};
-}
-
-unsigned n_blocks_of(const Recorder& to, const SortedExperts& sorted, const ExpertSlice& slice) {
-  const unsigned shared = slice.shared ? groups_of(to.rows_bound(), sorted.block_rows) : 0;
-  return blocks_of(sorted, slice).n_blocks + shared;
-}
 
 void record_experts_tile_up(Recorder& to, const ExpertsUpArgs& args, ExpertsUpParams params) {
   const auto sorted =
