@@ -27,9 +27,19 @@ inline ModelSpec largest_gpu_spec() {
   return spec;
 }
 
+// By order of lanes.
+inline std::map<gpu::LaneOrder, std::unique_ptr<Backend>>& kept_backends() {
+  static std::map<gpu::LaneOrder, std::unique_ptr<Backend>> backends;
+  return backends;
+}
+
 inline std::unique_ptr<Backend> open_gpu(const gpu::EmulatorOptions& options,
                                          const ModelSpec& spec = largest_gpu_spec(),
                                          const Mechanisms& mechanisms = {}) {
+#if defined(LILY_GPU_TSAN)
+  // Each keeps lanes that are past, and ThreadSanitizer has a limit for all.
+  kept_backends().clear();
+#endif
   auto device = gpu::EmulatorDevice::create(options);
   LILY_CHECK(device.has_value());
   auto backend = std::make_unique<gpu::GpuBackend>(std::move(*device), mechanisms);
@@ -38,14 +48,10 @@ inline std::unique_ptr<Backend> open_gpu(const gpu::EmulatorOptions& options,
 }
 
 inline Backend& gpu_backend(gpu::LaneOrder order = gpu::LaneOrder::kForward) {
-  static std::map<gpu::LaneOrder, std::unique_ptr<Backend>> backends;
-#if defined(LILY_GPU_TSAN)
-  // Each keeps lanes that are past, and ThreadSanitizer has a limit for all.
-  if (backends.count(order) == 0) backends.clear();
-#endif
-  auto& backend = backends[order];
-  if (backend == nullptr) backend = open_gpu({.workers = 2, .order = order, .seed = 7});
-  return *backend;
+  const auto found = kept_backends().find(order);
+  if (found != kept_backends().end()) return *found->second;
+  auto opened = open_gpu({.workers = 2, .order = order, .seed = 7});
+  return *(kept_backends()[order] = std::move(opened));
 }
 
 #if !defined(LILY_GPU_TSAN)

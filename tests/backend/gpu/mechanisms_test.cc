@@ -1,7 +1,8 @@
 // Mechanisms of long passes, each switched: the bits of every step as they are by default. That is
 // more than docs/NUMERICS.md promises of a device's matrix units; the emulator's add in the order
 // of plain lanes. Other tests hold the default to the reference.
-#include <gmock/gmock.h>
+#include <map>
+#include <string>
 
 #include "tests/backend/gpu/gpu.h"
 
@@ -13,6 +14,7 @@ struct Switched {
   Mechanisms mechanisms;
 };
 const Switched kSwitched[] = {
+#if !defined(LILY_GPU_TSAN)  // It has a limit for the lanes of all backends that ever were.
     {"written_out", {.dequantise_in_tile = false}},
     {"routed_by_host", {.route_on_device = false}},
     {"low_tiles", {.adaptive_tiles = false}},
@@ -21,6 +23,7 @@ const Switched kSwitched[] = {
     {"plain_lanes", {.matrix_units = false}},
     {"large_plain", {.large_tiles = true, .matrix_units = false}},
     {"state_in_memory", {.register_state = false}},
+#endif
     {"all",
      {.dequantise_in_tile = false,
       .route_on_device = false,
@@ -39,11 +42,21 @@ ModelSpec tight_spec() {
 
 class GpuMechanisms : public ::testing::TestWithParam<Switched> {
  protected:
-  GpuMechanisms() : switched_(open_gpu({.workers = 2}, tight_spec(), GetParam().mechanisms)) {}
+  Backend& switched() {
+    static std::map<std::string, std::unique_ptr<Backend>> backends;
+    auto& backend = backends[GetParam().name];
+    if (backend == nullptr) {
+      backend = open_gpu({.workers = 2}, tight_spec(), GetParam().mechanisms);
+    }
+    return *backend;
+  }
 
   template <typename Case>
   void expect_same(const Case& c) {
-    EXPECT_EQ(run(*switched_, c), run(gpu_backend(), c));
+    const Outputs got = run(switched(), c);
+#if !defined(LILY_GPU_TSAN)  // There races are looked for.
+    EXPECT_EQ(got, run(gpu_backend(), c));
+#endif
   }
   void expect_same_steps(const ModelSpec& spec, int n_rows) {
     Random random(static_cast<std::uint64_t>(60 + n_rows));
@@ -62,8 +75,6 @@ class GpuMechanisms : public ::testing::TestWithParam<Switched> {
     expect_same(random_experts_down(random, spec, control));
     expect_same(random_head(random, spec, control));
   }
-
-  std::unique_ptr<Backend> switched_;
 };
 INSTANTIATE_TEST_SUITE_P(Each, GpuMechanisms, ::testing::ValuesIn(kSwitched),
                          [](const auto& of) { return std::string(of.param.name); });
@@ -73,26 +84,6 @@ TEST_P(GpuMechanisms, OfAnOddModelGiveTheSameBits) {
 }
 TEST_P(GpuMechanisms, OfThePocketGiveTheSameBits) {
   expect_same_steps(pocket_spec(), 70);
-}
-
-// The 35B's widths, with as many heads and experts as that takes. The last row ends in a short
-// block.
-TEST_P(GpuMechanisms, AtTheWidthsOfTheLargeModelGiveTheSameBits) {
-  ModelSpec spec = pocket_spec();
-  spec.hidden = 2048;
-  spec.expert_width = spec.shared_width = 512;
-  spec.n_experts = spec.n_chosen = 4;
-  spec.n_key_heads = 1;
-  spec.n_value_heads = 2;
-  const auto plain = open_gpu({.workers = 2}, spec),
-             other = open_gpu({.workers = 2}, spec, GetParam().mechanisms);
-  Random random(65);
-  const auto control = make_pass(spec, {{.n_rows = 33, .state_in = 1}}, {}, random);
-  const auto same = [&](const auto& c) { EXPECT_EQ(run(*other, c), run(*plain, c)); };
-  same(random_gdn_project(random, spec, control));
-  same(random_gdn_scan(random, spec, control));
-  same(random_experts_up(random, spec, control));
-  same(random_experts_down(random, spec, control));
 }
 
 // Experts that all rows chose, some, one, and none: blocks of every height.
@@ -114,12 +105,33 @@ TEST_P(GpuMechanisms, AnyDistributionOfRowsGivesTheSameBits) {
   expect_same(down);
 }
 
+#if !defined(LILY_GPU_TSAN)
+// The 35B's widths, with as many heads and experts as that takes. The last row ends in a short
+// block.
+TEST_P(GpuMechanisms, AtTheWidthsOfTheLargeModelGiveTheSameBits) {
+  ModelSpec spec = pocket_spec();
+  spec.hidden = 2048;
+  spec.expert_width = spec.shared_width = 512;
+  spec.n_experts = spec.n_chosen = 4;
+  spec.n_key_heads = 1;
+  spec.n_value_heads = 2;
+  const auto plain = open_gpu({.workers = 2}, spec),
+             other = open_gpu({.workers = 2}, spec, GetParam().mechanisms);
+  Random random(65);
+  const auto control = make_pass(spec, {{.n_rows = 33, .state_in = 1}}, {}, random);
+  const auto same = [&](const auto& c) { EXPECT_EQ(run(*other, c), run(*plain, c)); };
+  same(random_gdn_project(random, spec, control));
+  same(random_gdn_scan(random, spec, control));
+  same(random_experts_up(random, spec, control));
+  same(random_experts_down(random, spec, control));
+}
+
 TEST_P(GpuMechanisms, RowsPastThePassesAreLeftAlone) {
   const auto spec = odd_spec();
   Random random(62);
   const auto control = make_pass(spec, {{.n_rows = 12}}, {0, 2}, random);
   const auto same = [&](const auto& c) {
-    EXPECT_EQ(run_with_spare_rows(*switched_, c), run(gpu_backend(), c));
+    EXPECT_EQ(run_with_spare_rows(switched(), c), run(gpu_backend(), c));
   };
   same(random_gdn_project(random, spec, control));
   same(random_experts_up(random, spec, control));
@@ -147,11 +159,10 @@ TEST_P(GpuMechanisms, AreRecordedAsOtherLaunches) {
   const auto control = make_pass(spec, {{.n_rows = 40}}, {}, random);
   const auto scan = random_gdn_scan(random, spec, control);
   const auto up = random_experts_up(random, spec, control);
-  EXPECT_NE(std::pair(recorded(*switched_, scan), recorded(*switched_, up)),
+  EXPECT_NE(std::pair(recorded(switched(), scan), recorded(switched(), up)),
             std::pair(recorded(gpu_backend(), scan), recorded(gpu_backend(), up)));
 }
 
-#if !defined(LILY_GPU_TSAN)
 TEST_P(GpuMechanisms, TouchWhatTheyDeclare) {
   const auto observed = open_gpu({.observe = true}, tight_spec(), GetParam().mechanisms);
   const auto spec = odd_spec();
