@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "backend/gpu/kernels/rms_norm_params.h"
+#include "backend/gpu/kernels/copy_params.h"
 
 namespace lily::gpu {
 namespace {
@@ -19,15 +19,13 @@ using ::testing::HasSubstr;
 constexpr unsigned kWidth = 64;
 constexpr std::size_t kBytes = kWidth * sizeof(float);
 
-// Rows that are normed into each other, on a device whose thread can be held back.
+// Rows that are copied into each other, on a device whose thread can be held back.
 class EmulatorDeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     device_ = *EmulatorDevice::create({.workers = 1});
     for (Buffer* buffer : {&x_, &y_, &z_, &other_}) *buffer = *device_->allocate(kBytes, "row");
-    norm_ = *device_->allocate(kBytes, "norm");
     write(x_, 3.0f);
-    write(norm_, 1.0f);
   }
   void TearDown() override {
     let_go();
@@ -46,14 +44,14 @@ class EmulatorDeviceTest : public ::testing::Test {
   }
 
   Ticket submit(const Buffer& from, const Buffer& to, Grid grid = {}) {
-    const RmsNormParams params{from.as<float>(), norm_.as<float>(), to.as<float>(), kWidth, 0.0f};
+    const CopyParams params{from.as<unsigned char>(), to.as<unsigned char>(), kBytes, 0};
     const auto bytes = std::as_bytes(std::span(&params, 1));
     Program program;
-    program.add({find_kernel("rms_norm"),
+    program.add({find_kernel("copy_words"),
                  {bytes.begin(), bytes.end()},
                  grid,
-                 64,
-                 {range(from.as<float>(), kWidth), range(norm_.as<float>(), kWidth)},
+                 256,
+                 {range(from.as<float>(), kWidth)},
                  {range(to.as<float>(), kWidth)}});
     device_->submit(*device_->build(program), ++ticket_);
     return ticket_;
@@ -79,7 +77,7 @@ class EmulatorDeviceTest : public ::testing::Test {
   }
 
   std::unique_ptr<EmulatorDevice> device_;
-  Buffer x_, y_, z_, other_, norm_;
+  Buffer x_, y_, z_, other_;
   Ticket ticket_ = 0;
   std::thread holder_;
   std::promise<void> held_;
@@ -94,8 +92,8 @@ TEST_F(EmulatorDeviceTest, TheHostGoesOnWhileReplaysWaitForTheirTurn) {
   EXPECT_EQ(read(x_), 3.0f);  // In flight a replay only reads it.
   let_go();
   ASSERT_TRUE(device_->wait(last).has_value());
-  EXPECT_EQ(read(y_), 1.0f);
-  EXPECT_EQ(read(z_), 1.0f);
+  EXPECT_EQ(read(y_), 3.0f);
+  EXPECT_EQ(read(z_), 3.0f);
 }
 
 TEST_F(EmulatorDeviceTest, WaitingForOneLeavesTheNextInFlight) {
@@ -104,7 +102,7 @@ TEST_F(EmulatorDeviceTest, WaitingForOneLeavesTheNextInFlight) {
   hold();
   submit(x_, z_);
   ASSERT_TRUE(device_->wait(first).has_value());
-  EXPECT_EQ(read(y_), 1.0f);
+  EXPECT_EQ(read(y_), 3.0f);
   write(y_, 2.0f);
 }
 
@@ -112,9 +110,9 @@ TEST_F(EmulatorDeviceTest, ReplaysBehindOneThatFailsRunAndEachErrorBelongsToItsT
   const Grid too_many{.x = 1 << 20, .y = 1 << 12};
   const Ticket good = submit(x_, y_), bad = submit(x_, z_, too_many), next = submit(y_, other_);
   EXPECT_TRUE(device_->wait(good).has_value());
-  EXPECT_THAT(device_->wait(bad).error().message, HasSubstr("rms_norm"));
+  EXPECT_THAT(device_->wait(bad).error().message, HasSubstr("copy_words"));
   EXPECT_TRUE(device_->wait(next).has_value());
-  EXPECT_EQ(read(other_), 1.0f);
+  EXPECT_EQ(read(other_), 3.0f);
 }
 
 TEST_F(EmulatorDeviceTest, WhatWasSubmittedIsDoneBeforeTheDeviceGoes) {
@@ -142,7 +140,7 @@ TEST_F(EmulatorDeviceDeathTest, TheHostWritesNothingThatAReplayInFlightTouches) 
 TEST_F(EmulatorDeviceDeathTest, TheHostReadsNothingThatAReplayInFlightWrites) {
   EXPECT_DEATH(read(y_), "writes");
   ASSERT_TRUE(device_->wait(ticket_).has_value());
-  EXPECT_EQ(read(y_), 1.0f);
+  EXPECT_EQ(read(y_), 3.0f);
 }
 
 TEST_F(EmulatorDeviceDeathTest, NoBufferGoesThatAReplayInFlightNames) {

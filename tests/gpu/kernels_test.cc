@@ -1,4 +1,4 @@
-// The first kernels against double loops, the same bits in every lane order and build, and what
+// Kernels of matrices against double loops, the same bits in every lane order and build, and what
 // they move.
 #include <gtest/gtest.h>
 
@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "backend/gpu/emulator/emulator.h"
-#include "backend/gpu/kernels/gemm_params.h"
-#include "backend/gpu/kernels/gemv_params.h"
-#include "backend/gpu/kernels/rms_norm_params.h"
+#include "backend/gpu/kernels/linear_params.h"
+#include "backend/gpu/steps/matrix.h"
 #include "base/bf16.h"
 
 namespace lily::gpu {
@@ -107,88 +106,99 @@ TEST(Kernels, TheTableIsConsistent) {
   EXPECT_EQ(find_kernel("nothing"), nullptr);
 }
 
-TEST(Kernels, RmsNorm) {
-  for (int n : {64, 2048, 1000}) {
-    const int rows = 3;
-    std::vector<float> x(static_cast<std::size_t>(rows) * n), norm(n), y(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = draw(i) * 4;
-    for (std::size_t i = 0; i < norm.size(); ++i) norm[i] = draw(i + 77) + 1;
-    const RmsNormParams params{x.data(), norm.data(), y.data(), static_cast<uint>(n), 1e-6f};
-    run_all_ways("rms_norm", params, {rows}, 256,
-                 {{x.data(), x.size() * 4, "x"}, {norm.data(), norm.size() * 4, "norm"}}, y);
-    for (int r = 0; r < rows; ++r) {
-      double sum = 0;
-      for (int i = 0; i < n; ++i) sum += double{x[r * n + i]} * x[r * n + i];
-      for (int i = 0; i < n; ++i) {
-        const double want = x[r * n + i] / std::sqrt(sum / n + 1e-6) * norm[i];
-        ASSERT_NEAR(y[r * n + i], want, 1e-6 * std::abs(want) + 1e-9);
+// y = rmsnorm(x) W^T, or y += x W^T, of n rows.
+struct Product {
+  Weights w;
+  int n;
+  bool normed;
+  std::vector<float> x, norm, y;
+  PassControl control{};
+
+  Product(int n_rows, int rows, int cols, int bits, bool with_norm)
+      : w(rows, cols, bits), n(n_rows), normed(with_norm) {
+    for (int i = 0; i < n * cols; ++i) x.push_back(draw(i + 3) * 4);
+    for (int i = 0; i < cols; ++i) norm.push_back(draw(i + 77) + 1);
+    y.resize(static_cast<std::size_t>(n) * rows);
+    control.n_rows = n;
+  }
+
+  std::vector<DispatchRecord> run(const char* kernel, Grid grid, std::uint32_t threads) {
+    LinearParams params{};
+    params.parts[0] = {w.codes.data(),
+                       w.scales.data(),
+                       w.biases.data(),
+                       y.data(),
+                       static_cast<uint>(w.rows),
+                       static_cast<uint>(w.bits),
+                       static_cast<uint>(w.rows),
+                       0};
+    params.control = words_of(&control);
+    params.x = x.data();
+    params.norm = norm.data();
+    params.cols = static_cast<uint>(w.cols);
+    params.most = kMaxPassRows;
+    params.eps = 1e-6f;
+    auto pieces = w.pieces();
+    pieces.push_back({x.data(), x.size() * 4, "x"});
+    pieces.push_back({norm.data(), norm.size() * 4, "norm"});
+    pieces.push_back({&control, sizeof(control), "control"});
+    return run_all_ways(kernel, params, grid, threads, pieces, y);
+  }
+
+  // The sum, and the sum of its terms' magnitudes. run_all_ways fills y with -7.
+  std::pair<double, double> want(int i, int row) const {
+    double sum = 0, terms = 0, squares = 0;
+    for (int c = 0; c < w.cols; ++c) {
+      const double v = x[static_cast<std::size_t>(i) * w.cols + c];
+      const double term = w.at(row, c) * v * (normed ? norm[c] : 1.0);
+      squares += v * v;
+      sum += term;
+      terms += std::abs(term);
+    }
+    if (!normed) return {sum - 7.0, terms + 7.0};
+    const double factor = 1.0 / std::sqrt(squares / w.cols + 1e-6);
+    return {sum * factor, terms * factor};
+  }
+  void expect_near(double relative) const {
+    for (int i = 0; i < n; ++i) {
+      for (int r = 0; r < w.rows; ++r) {
+        const auto [sum, terms] = want(i, r);
+        ASSERT_NEAR(y[static_cast<std::size_t>(i) * w.rows + r], sum, relative * terms)
+            << n << " rows, " << w.rows << "x" << w.cols;
+      }
+    }
+  }
+};
+
+TEST(Kernels, LinearFew) {
+  for (const bool normed : {true, false}) {
+    for (int bits : {4, 8}) {
+      for (auto [rows, cols] : {std::pair{8, 64}, {13, 128}, {256, 2048}, {1, 512}}) {
+        Product product(1, rows, cols, bits, normed);
+        const auto records = product.run(normed ? "linear_few_norm_1" : "linear_few_add_1",
+                                         {static_cast<std::uint32_t>(rows + 7) / 8}, 64);
+        product.expect_near(1e-6 * bits);
+        if (records.empty()) continue;
+        const auto& w = product.w;
+        const std::size_t read =
+            w.codes.size() * 4 + w.scales.size() * 4 + product.x.size() * 4 * (normed ? 2 : 1) + 4;
+        EXPECT_EQ(moved(records), read + product.y.size() * 4 * (normed ? 1 : 2));
       }
     }
   }
 }
 
-TEST(Kernels, Gemv) {
-  for (int bits : {4, 8}) {
-    for (auto [rows, cols] : {std::pair{8, 64}, {13, 128}, {256, 2048}, {1, 512}}) {
-      const Weights w(rows, cols, bits);
-      std::vector<float> x(cols), y(rows);
-      for (int i = 0; i < cols; ++i) x[i] = draw(i + 3);
-      auto pieces = w.pieces();
-      pieces.push_back({x.data(), x.size() * 4, "x"});
-      const GemvParams params{
-          w.codes.data(), w.scales.data(),         w.biases.data(),        x.data(),
-          y.data(),       static_cast<uint>(rows), static_cast<uint>(cols)};
-      const auto records = run_all_ways(bits == 4 ? "gemv_q4" : "gemv_q8", params,
-                                        {static_cast<std::uint32_t>(rows + 7) / 8}, 64, pieces, y);
-      for (int r = 0; r < rows; ++r) {
-        double want = 0, terms = 0;
-        for (int c = 0; c < cols; ++c) {
-          want += w.at(r, c) * x[c];
-          terms += std::abs(w.at(r, c) * x[c]);
-        }
-        ASSERT_NEAR(y[r], want, 1e-6 * terms * bits) << rows << "x" << cols << " row " << r;
-      }
-      if (!records.empty()) {
-        EXPECT_EQ(moved(records),
-                  w.codes.size() * 4 + w.scales.size() * 4 + x.size() * 4 + y.size() * 4);
-      }
-    }
-  }
-}
-
-TEST(Kernels, Gemm) {
-  for (int bits : {4, 8}) {
-    for (auto [n, rows, cols] : {std::tuple{32, 64, 128}, {5, 70, 64}, {40, 130, 192}}) {
-      const Weights w(rows, cols, bits);
-      std::vector<float> x(static_cast<std::size_t>(n) * cols),
-          y(static_cast<std::size_t>(n) * rows);
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] = draw(i + 3);
-      auto pieces = w.pieces();
-      pieces.push_back({x.data(), x.size() * 4, "x"});
-      const GemmParams params{w.codes.data(),
-                              w.scales.data(),
-                              w.biases.data(),
-                              x.data(),
-                              y.data(),
-                              static_cast<uint>(n),
-                              static_cast<uint>(rows),
-                              static_cast<uint>(cols),
-                              0};
-      run_all_ways(
-          bits == 4 ? "gemm_q4" : "gemm_q8", params,
-          {static_cast<std::uint32_t>(rows + 63) / 64, static_cast<std::uint32_t>(n + 31) / 32},
-          128, pieces, y);
-      for (int i = 0; i < n; ++i) {
-        for (int r = 0; r < rows; ++r) {
-          double want = 0, terms = 0;
-          for (int c = 0; c < cols; ++c) {
-            const double product = w.at(r, c) * x[static_cast<std::size_t>(i) * cols + c];
-            want += product;
-            terms += std::abs(product);
-          }
-          // Both operands rounded to bf16, half a unit of 2^-8 each at most.
-          ASSERT_NEAR(y[static_cast<std::size_t>(i) * rows + r], want, 0.0045 * terms);
-        }
+TEST(Kernels, LinearTile) {
+  for (const bool normed : {true, false}) {
+    for (int bits : {4, 8}) {
+      for (auto [n, rows, cols] : {std::tuple{32, 64, 128}, {5, 70, 64}, {40, 130, 192}}) {
+        Product product(n, rows, cols, bits, normed);
+        product.run(
+            normed ? "linear_tile_norm" : "linear_tile_add",
+            {static_cast<std::uint32_t>(rows + 63) / 64, static_cast<std::uint32_t>(n + 31) / 32},
+            128);
+        // Both operands rounded to bf16, half a unit of 2^-8 each at most.
+        product.expect_near(0.0045);
       }
     }
   }

@@ -18,9 +18,9 @@ class MetalFaults : public MetalDeviceTest {
     const auto device = MetalDevice::create();
     return device ? Error{ErrorCode::kDevice, "opened"} : device.error();
   }
-  // Why the kernels of rms_norm.cc do not load.
+  // Why the kernels of head_states.cc do not load.
   std::string load_error() {
-    const auto loaded = device_->load({find_kernel("rms_norm"), 1});
+    const auto loaded = device_->load({find_kernel("head_states"), 1});
     return loaded ? "" : loaded.error().message;
   }
   void expect_works(Ticket ticket) {
@@ -69,29 +69,29 @@ TEST_F(MetalFaults, AnAllocationThatFailsIsToldAndNotCounted) {
 
 TEST_F(MetalFaults, AKernelFileThatDoesNotCompileIsNamed) {
   open();
-  fake_metal::set_faults({.compiling = "RmsNormParams"});
+  fake_metal::set_faults({.compiling = "HeadStatesParams"});
   EXPECT_EQ(load_error(),
-            "compiling backend/gpu/kernels/rms_norm.cc as Metal 4.0: program_source:7:1: error: "
-            "unknown type name 'RmsNormParams'");
+            "compiling backend/gpu/kernels/head_states.cc as Metal 4.0: program_source:7:1: error: "
+            "unknown type name 'HeadStatesParams'");
   fake_metal::set_faults({});
   EXPECT_EQ(load_error(), "");
 }
 
 TEST_F(MetalFaults, AKernelThatMakesNoPipelineIsNamed) {
   open();
-  fake_metal::set_faults({.pipeline = "rms_norm"});
-  EXPECT_EQ(load_error(), "Metal kernel 'rms_norm': Compiler encountered an internal error");
-  fake_metal::set_faults({.missing_function = "rms_norm"});
+  fake_metal::set_faults({.pipeline = "head_states"});
+  EXPECT_EQ(load_error(), "Metal kernel 'head_states': Compiler encountered an internal error");
+  fake_metal::set_faults({.missing_function = "head_states"});
   EXPECT_THAT(load_error(), HasSubstr("no function"));
   fake_metal::reset({.simd_width = 16});
   EXPECT_THAT(load_error(), HasSubstr("16 lanes a simdgroup, expected 32"));
 }
 
 TEST_F(MetalFaults, ALaunchOfMoreThreadsThanThePipelineTakesIsNamed) {
-  fake_metal::set_faults({.few_threads = "rms_norm"});
+  fake_metal::set_faults({.few_threads = "head_states"});
   open();
   EXPECT_EQ(device_->build(two_norms()).error().message,
-            "Metal kernel 'rms_norm': a launch has 64 threads a group, this GPU takes 32");
+            "Metal kernel 'head_states': a launch has 64 threads a group, this GPU takes 32");
 }
 
 TEST_F(MetalFaults, AKernelThatWasNotLoadedIsNamed) {
@@ -109,9 +109,10 @@ TEST_F(MetalFaults, APassThatFailsIsToldOnceWithMetalsWords) {
   submit(1);
   const auto failed = device_->wait(1);
   EXPECT_EQ(failed.error().code, ErrorCode::kDevice);
-  EXPECT_EQ(failed.error().message,
-            "a pass on Metal failed (2 kernels, 'rms_norm' to 'rms_norm'): Caused GPU Address "
-            "Fault Error (planted)");
+  EXPECT_EQ(
+      failed.error().message,
+      "a pass on Metal failed (2 kernels, 'head_states' to 'head_states'): Caused GPU Address "
+      "Fault Error (planted)");
   EXPECT_EQ(wait(1), "");
   expect_works(2);
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/gpu/kernels/rms_norm_params.h"
+#include "backend/gpu/kernels/head_states_params.h"
 #include "backend/gpu/metal/metal_device.h"
 #include "tests/metal/fake/fake.h"
 
@@ -18,6 +18,8 @@ namespace lily::gpu::metal {
 
 inline constexpr unsigned kWidth = 96, kRows = 3;
 inline constexpr std::size_t kEntries = kWidth * kRows;
+// As much of a PassControl as names the rows.
+inline constexpr std::size_t kControlBytes = offsetof(PassControl, head_rows) + 4 * kRows;
 
 // Every access watched, where the build can.
 inline fake_metal::Machine watched_machine() {
@@ -51,15 +53,20 @@ class MetalDeviceTest : public OnFakeMetal {
     auto device = MetalDevice::create(options);
     ASSERT_TRUE(device.has_value()) << device.error().message;
     device_ = *std::move(device);
-    const auto loaded = device_->load({find_kernel("rms_norm"), 1});
+    const auto loaded = device_->load({find_kernel("head_states"), 1});
     ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
     for (Buffer* buffer : {&x_, &y_, &z_}) *buffer = *device_->allocate(kEntries * 4, "rows");
     norm_ = *device_->allocate(kWidth * 4, "norm");
+    control_ = *device_->allocate(kControlBytes, "control");
+    PassControl control{};
+    control.n_rows = control.n_head_rows = kRows;
+    std::iota(control.head_rows, control.head_rows + kRows, 0);
+    device_->write(control_.address(), std::as_bytes(std::span(&control, 1)).first(kControlBytes));
     write(x_, ramp());
     write(norm_, std::vector<float>(kWidth, 2.0f));
   }
   void TearDown() override {
-    for (Buffer* buffer : {&x_, &y_, &z_, &norm_}) *buffer = {};
+    for (Buffer* buffer : {&x_, &y_, &z_, &norm_, &control_}) *buffer = {};
     device_.reset();
     OnFakeMetal::TearDown();
   }
@@ -79,14 +86,23 @@ class MetalDeviceTest : public OnFakeMetal {
     return values;
   }
 
-  static Launch norm(const Buffer& from, const float* norm, const Buffer& to) {
-    const RmsNormParams params{from.as<float>(), norm, to.as<float>(), kWidth, 1e-6f};
+  Launch norm(const Buffer& from, const float* norm, const Buffer& to) const {
+    const HeadStatesParams params{.control = control_.as<const int>(),
+                                  .h = from.as<float>(),
+                                  .norm = norm,
+                                  .states = to.as<float>(),
+                                  .hidden = kWidth,
+                                  .first = 0,
+                                  .eps = 1e-6f,
+                                  .unused = 0};
     const auto bytes = std::as_bytes(std::span(&params, 1));
-    return {find_kernel("rms_norm"),
+    return {find_kernel("head_states"),
             {bytes.begin(), bytes.end()},
             {.x = kRows},
             64,
-            {range(from.as<float>(), kEntries), range(norm, kWidth)},
+            {range(from.as<float>(), kEntries),
+             range(norm, kWidth),
+             {control_.address(), kControlBytes}},
             {range(to.as<float>(), kEntries)}};
   }
   // x -> y -> z
@@ -120,7 +136,7 @@ class MetalDeviceTest : public OnFakeMetal {
   }
 
   std::unique_ptr<MetalDevice> device_;
-  Buffer x_, y_, z_, norm_;
+  Buffer x_, y_, z_, norm_, control_;
 };
 
 }  // namespace lily::gpu::metal

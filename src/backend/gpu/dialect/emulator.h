@@ -21,20 +21,49 @@
 #endif
 #define KERNEL_CONST static constexpr
 
-struct uint2 {
-  uint x, y;
-};
+#if defined(LILY_GPU_OBSERVED)
+extern "C" void lily_gpu_see(const void* address, unsigned long bytes, bool writes,
+                             const void* instruction);
+// A vector is one access, as on a device; of a plain copy compilers make one a component.
+#define LILY_GPU_UNSEEN __attribute__((noinline, no_sanitize("thread")))
+#define LILY_GPU_COPY(name, ...)                                                   \
+  name() = default;                                                                \
+  LILY_GPU_UNSEEN name(const name& v) {                                            \
+    lily_gpu_see(&v, sizeof(name), false, __builtin_return_address(0));            \
+    copy(v);                                                                       \
+  }                                                                                \
+  LILY_GPU_UNSEEN name& operator=(const name& v) {                                 \
+    lily_gpu_see(&v, sizeof(name), false, __builtin_return_address(0));            \
+    lily_gpu_see(this, sizeof(name), true, __builtin_return_address(0));           \
+    copy(v);                                                                       \
+    return *this;                                                                  \
+  }                                                                                \
+                                                                                   \
+ private:                                                                          \
+  __attribute__((always_inline, no_sanitize("thread"))) void copy(const name& v) { \
+    __VA_ARGS__                                                                    \
+  }
+#else
+#define LILY_GPU_COPY(name, ...) name() = default;
+#endif
+#define LILY_GPU_VECTOR2(name, type)         \
+  struct name {                              \
+    type x, y;                               \
+    name(type x0, type y0) : x(x0), y(y0) {} \
+    LILY_GPU_COPY(name, x = v.x; y = v.y;)   \
+  };
+#define LILY_GPU_VECTOR4(name, type)                                         \
+  struct alignas(16) name {                                                  \
+    type x, y, z, w;                                                         \
+    name(type x0, type y0, type z0, type w0) : x(x0), y(y0), z(z0), w(w0) {} \
+    LILY_GPU_COPY(name, x = v.x; y = v.y; z = v.z; w = v.w;)                 \
+  };
+LILY_GPU_VECTOR2(uint2, uint)
+LILY_GPU_VECTOR2(float2, float)
+LILY_GPU_VECTOR4(uint4, uint)
+LILY_GPU_VECTOR4(float4, float)
 struct uint3 {
   uint x, y, z;
-};
-struct alignas(16) uint4 {
-  uint x, y, z, w;
-};
-struct float2 {
-  float x, y;
-};
-struct alignas(16) float4 {
-  float x, y, z, w;
 };
 FN uint2 make_uint2(uint x, uint y) {
   return {x, y};

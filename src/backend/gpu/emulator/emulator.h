@@ -57,6 +57,7 @@ struct BufferTraffic {
   std::uint64_t unique_read = 0, unique_written = 0;    // each byte once
   std::uint64_t sectors_read = 0, sectors_written = 0;  // 32-byte sectors, summed over simdgroup
                                                         // instructions: what a GPU would fetch
+  std::uint64_t group_read = 0, group_written = 0;      // bytes of sectors, each once a group
 };
 
 struct DispatchRecord {
@@ -69,7 +70,7 @@ struct DispatchRecord {
 struct Hazard {
   std::size_t first, second;  // Index in records().
   AddressRange where;
-  std::string message;  // "gemv reads 'h' + 128, which rms_norm wrote, and no barrier is between"
+  std::string message;  // "head reads 'h' + 128, which embed wrote, and no barrier is between"
 };
 
 class Emulator {

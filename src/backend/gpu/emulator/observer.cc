@@ -181,13 +181,28 @@ void Observer::begin_group() {
   fetches_.clear();
 }
 
+namespace {
+
+std::uint64_t distinct(std::vector<std::uintptr_t>& sectors) {
+  std::sort(sectors.begin(), sectors.end());
+  sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
+  return sectors.size();
+}
+
+}  // namespace
+
 void Observer::end_group() {
+  std::map<std::pair<Memory*, bool>, std::vector<std::uintptr_t>> of_group;
   for (auto& [key, fetch] : fetches_) {
-    std::sort(fetch.sectors.begin(), fetch.sectors.end());
-    const auto n = std::unique(fetch.sectors.begin(), fetch.sectors.end()) - fetch.sectors.begin();
     BufferTraffic& traffic = fetch.memory->traffic;
-    (fetch.writes ? traffic.sectors_written : traffic.sectors_read) +=
-        static_cast<std::uint64_t>(n);
+    (fetch.writes ? traffic.sectors_written : traffic.sectors_read) += distinct(fetch.sectors);
+    auto& all = of_group[{fetch.memory, fetch.writes}];
+    all.insert(all.end(), fetch.sectors.begin(), fetch.sectors.end());
+  }
+  for (auto& [which, sectors] : of_group) {
+    const auto& [memory, writes] = which;
+    BufferTraffic& traffic = memory->traffic;
+    (writes ? traffic.group_written : traffic.group_read) += kSectorBytes * distinct(sectors);
   }
 }
 
@@ -281,6 +296,11 @@ inline void see(const void* address, std::size_t bytes, bool writes, const void*
   LILY_SEE(__tsan_volatile_read##bytes, bytes, false)  \
   LILY_SEE(__tsan_volatile_write##bytes, bytes, true)
 extern "C" {
+// From kernels themselves (dialect/emulator.h).
+void lily_gpu_see(const void* address, unsigned long bytes, bool writes, const void* instruction);
+void lily_gpu_see(const void* address, unsigned long bytes, bool writes, const void* instruction) {
+  see(address, bytes, writes, instruction);
+}
 LILY_SEE_SIZE(1)
 LILY_SEE_SIZE(2)
 LILY_SEE_SIZE(4)

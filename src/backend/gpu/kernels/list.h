@@ -3,11 +3,6 @@
 #pragma once
 
 #define LILY_GPU_KERNELS(X)                                 \
-  X(rms_norm, "rms_norm.cc")                                \
-  X(gemv_q4, "gemv.cc")                                     \
-  X(gemv_q8, "gemv.cc")                                     \
-  X(gemm_q4, "gemm.cc")                                     \
-  X(gemm_q8, "gemm.cc")                                     \
   X(gdn_prepare, "gdn_prepare.cc")                          \
   X(gdn_scan_few, "gdn_scan.cc")                            \
   X(gdn_scan_many, "gdn_scan.cc")                           \

@@ -11,7 +11,7 @@
 namespace lily::gpu::metal {
 
 struct SourceFile {
-  std::string_view path;  // As in an include: "backend/gpu/kernels/gemv.cc"
+  std::string_view path;  // As in an include: "backend/gpu/kernels/embed.cc"
   std::string_view text;
 };
 // Kernel files and the parts of the dialect that Metal takes. Made by CMake (embed.cmake).
