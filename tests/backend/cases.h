@@ -219,6 +219,14 @@ Outputs run(Backend& backend, const HeadCase& c);
 Outputs run(Backend& backend, const ScoreCase& c);
 Outputs run(Backend& backend, const ChooseCase& c);
 
+// attention_prepare and the attention that follows it in one pass, which a backend may join: "y"
+// and "kv".
+Outputs run_both(Backend& backend, const AttentionPrepareCase& c);
+// head and the choose that follows it in one pass, which a backend may join: what run() of a
+// ChooseCase gives, and "logits". At most kHeadBlockRows rows.
+Outputs run_both(Backend& backend, const HeadCase& c, const std::vector<Sampling>& rows,
+                 int vocab_used);
+
 // |got - want| / |want| in the Euclidean norm, and the largest |got - want|. Infinite where sizes
 // differ or one is NaN.
 double relative_error(const std::vector<float>& got, const std::vector<float>& want);

@@ -114,12 +114,20 @@ class Device {
     return values;
   }
 
+  // Of the buffer at an address that put() or out() gave.
+  template <typename T>
+  std::vector<T> get_at(const T* address, std::size_t n) {
+    const auto at = std::find_if(held_.begin(), held_.end(),
+                                 [&](const Buffer& b) { return b.address() == address; });
+    LILY_CHECK(at != held_.end());
+    return get<T>(*at, n);
+  }
+
   // Runs `step` as a pass, and reads every named result.
   template <typename F>
   Outputs pass(const PassControl& control, F&& step) {
     const int blocks = (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows;
-    LILY_CHECK(backend_.begin(
-        {.rows_bound = control.n_rows + spare_rows, .head_blocks = blocks}));
+    LILY_CHECK(backend_.begin({.rows_bound = control.n_rows + spare_rows, .head_blocks = blocks}));
     step();
     LILY_CHECK(backend_.wait(backend_.submit()).has_value());
     Outputs outputs;
@@ -357,21 +365,31 @@ Outputs run(Backend& backend, const AttentionProjectCase& c) {
   return d.pass(c.control, [&] { backend.attention_project(args); });
 }
 
+namespace {
+
+AttentionPrepareArgs arguments(Device& d, const AttentionPrepareCase& c, const KvLayer& kv,
+                               float* q) {
+  return {.control = d.put(c.control),
+          .q_gate = d.put(c.q_gate),
+          .k = d.put(c.k),
+          .v = d.put(c.v),
+          .q_norm = d.put(c.q_norm),
+          .k_norm = d.put(c.k_norm),
+          .rope_frequencies = d.put(rope_frequencies(c.spec.rope)),
+          .kv = kv,
+          .q = q,
+          .n_q_heads = c.spec.n_q_heads,
+          .rope_magnitude = rope_magnitude(c.spec.rope),
+          .eps = c.spec.rms_eps};
+}
+
+}  // namespace
+
 Outputs run(Backend& backend, const AttentionPrepareCase& c) {
   Device d(backend);
   Cache cache(d, c.spec, c.kv);
-  const AttentionPrepareArgs args{.control = d.put(c.control),
-                                  .q_gate = d.put(c.q_gate),
-                                  .k = d.put(c.k),
-                                  .v = d.put(c.v),
-                                  .q_norm = d.put(c.q_norm),
-                                  .k_norm = d.put(c.k_norm),
-                                  .rope_frequencies = d.put(rope_frequencies(c.spec.rope)),
-                                  .kv = cache.layer(),
-                                  .q = d.out("q", times(c.control.n_rows, c.spec.q_dim())),
-                                  .n_q_heads = c.spec.n_q_heads,
-                                  .rope_magnitude = rope_magnitude(c.spec.rope),
-                                  .eps = c.spec.rms_eps};
+  const auto args =
+      arguments(d, c, cache.layer(), d.out("q", times(c.control.n_rows, c.spec.q_dim())));
   auto outputs = d.pass(c.control, [&] { backend.attention_prepare(args); });
   cache.read(outputs);
   return outputs;
@@ -387,6 +405,25 @@ Outputs run(Backend& backend, const AttentionCase& c) {
                            .y = d.out("y", times(c.control.n_rows, c.spec.q_dim())),
                            .n_q_heads = c.spec.n_q_heads};
   return d.pass(c.control, [&] { backend.attention(args); });
+}
+
+Outputs run_both(Backend& backend, const AttentionPrepareCase& c) {
+  Device d(backend);
+  Cache cache(d, c.spec, c.kv);
+  const std::size_t n = times(c.control.n_rows, c.spec.q_dim());
+  const auto prepare = arguments(d, c, cache.layer(), d.put(std::vector<float>(n)));
+  const AttentionArgs args{.control = prepare.control,
+                           .q = prepare.q,
+                           .q_gate = prepare.q_gate,
+                           .kv = prepare.kv,
+                           .y = d.out("y", n),
+                           .n_q_heads = prepare.n_q_heads};
+  auto outputs = d.pass(c.control, [&] {
+    backend.attention_prepare(prepare);
+    backend.attention(args);
+  });
+  cache.read(outputs);
+  return outputs;
 }
 
 Outputs run(Backend& backend, const RouteCase& c) {
@@ -518,6 +555,21 @@ void read_chosen(const std::vector<ChosenToken>& chosen, Outputs& outputs) {
   }
 }
 
+ChooseArgs arguments(Device& d, const PassControl& control, const std::vector<Sampling>& rows,
+                     int vocab_rows, int vocab_used) {
+  std::vector<std::int32_t> generated;
+  for (const auto& row : rows)
+    generated.insert(generated.end(), row.generated.begin(), row.generated.end());
+  auto* counts = d.inout("generated", generated);
+  std::vector<SamplingControl*> controls;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    controls.push_back(put(d, rows[i], counts + i * static_cast<std::size_t>(vocab_used)));
+  auto* control_list = d.put(controls);
+  auto* next_tokens = d.out<std::int32_t>("next_tokens", rows.size());
+  auto* chosen = d.put(std::vector<ChosenToken>(rows.size()));
+  return {d.put(control), nullptr, control_list, chosen, next_tokens, 0, vocab_rows, vocab_used};
+}
+
 }  // namespace
 
 // Beside the members of ChosenToken, row after row: "generated" [rows, vocab_used] and
@@ -526,27 +578,36 @@ Outputs run(Backend& backend, const ChooseCase& c) {
   Device d(backend);
   const int n = static_cast<int>(c.rows.size());
   const PassControl control = head_control(n);
-  std::vector<std::int32_t> generated;
-  for (const auto& row : c.rows)
-    generated.insert(generated.end(), row.generated.begin(), row.generated.end());
-  auto* counts = d.inout("generated", generated);
-  std::vector<SamplingControl*> controls;
-  for (int i = 0; i < n; ++i)
-    controls.push_back(
-        put(d, c.rows[static_cast<std::size_t>(i)], counts + times(i, c.vocab_used)));
-  auto* control_list = d.put(controls);
-  auto* next_tokens = d.out<std::int32_t>("next_tokens", times(n, 1));
-  auto* chosen = d.put(std::vector<ChosenToken>(times(n, 1)));
-  const Buffer chosen_buffer = d.last();
-  ChooseArgs args{d.put(control), nullptr, control_list, chosen,
-                  next_tokens,    0,       c.vocab_rows, c.vocab_used};
+  ChooseArgs args = arguments(d, control, c.rows, c.vocab_rows, c.vocab_used);
   auto outputs = d.pass(control, [&] {
     for (; args.first < n; args.first += kHeadBlockRows) {
       args.logits = d.put(block_of(c.logits, c.vocab_rows, args.first));
       backend.choose(args);
     }
   });
-  read_chosen(d.get<ChosenToken>(chosen_buffer, times(n, 1)), outputs);
+  read_chosen(d.get_at(args.chosen, c.rows.size()), outputs);
+  return outputs;
+}
+
+Outputs run_both(Backend& backend, const HeadCase& c, const std::vector<Sampling>& rows,
+                 int vocab_used) {
+  Device d(backend);
+  ChooseArgs args = arguments(d, c.control, rows, c.lm_head.rows, vocab_used);
+  const std::size_t n_logits = times(kHeadBlockRows, c.lm_head.rows);
+  const HeadArgs head{.control = args.control,
+                      .h = d.put(c.h),
+                      .norm = d.put(c.norm),
+                      .lm_head = d.put(c.lm_head),
+                      .logits = d.out("logits", n_logits),
+                      .states = nullptr,
+                      .first = 0,
+                      .eps = c.spec.rms_eps};
+  args.logits = head.logits;
+  auto outputs = d.pass(c.control, [&] {
+    backend.head(head);
+    backend.choose(args);
+  });
+  read_chosen(d.get_at(args.chosen, rows.size()), outputs);
   return outputs;
 }
 

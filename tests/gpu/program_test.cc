@@ -74,6 +74,14 @@ TEST(Program, NoRangeAndIndirectOnesDependOnNothing) {
             (std::vector{false, false}));
 }
 
+TEST(Program, BarriersEverywhereWhereTheyAreAskedFor) {
+  Program program(Barriers::kEverywhere);
+  for (int i = 0; i < 3; ++i) program.add(launch({cell(0)}, {}));
+  EXPECT_EQ(program.barriers(), 2u);
+  EXPECT_EQ(program.stages(), 3u);
+  EXPECT_TRUE(!program.barrier_before(0) && program.barrier_before(1) && program.barrier_before(2));
+}
+
 TEST(Program, NamesTheMemoryThatItsLaunchesTouch) {
   const Program program = program_of({launch({cell(1)}, {cell(3)})});
   EXPECT_TRUE(program.names({memory, sizeof(memory)}));

@@ -36,7 +36,8 @@ class GpuBackend final : public Backend {
   // Recordings kept; past it the one unused for longest goes.
   static constexpr std::size_t kMaxRecordings = 64;
 
-  explicit GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms = {});
+  explicit GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms = {},
+                      const Tuning& tuning = {});
   ~GpuBackend() override;
 
   const BackendInfo& info() const override { return device_->info(); }
@@ -83,13 +84,15 @@ class GpuBackend final : public Backend {
   struct Part {
     HostStep before;
     Program program;
-    std::shared_ptr<Device::Recording> recording;
+    std::shared_ptr<Device::Recording> recording = nullptr;
   };
   struct Recorded {
     PassKey key;
     std::vector<Part> parts;
   };
 
+  // Of the pass that is being named. What an earlier step left for the next one to do with its own
+  // work is recorded now, since another step came.
   Recorder& recorder();
   // What a recorded pass is for the device; or what the device refuses.
   Result<void> build(std::vector<Part>& parts);
@@ -102,6 +105,7 @@ class GpuBackend final : public Backend {
 
   std::unique_ptr<Device> device_;
   Mechanisms mechanisms_;
+  Tuning tuning_;
   std::shared_ptr<Buffers> buffers_;
   std::optional<ModelSpec> spec_;
   int max_rows_ = 0;

@@ -16,8 +16,14 @@ namespace {
 
 // Those whose other side exists.
 constexpr bool Mechanisms::*kSwitchable[] = {
-    &Mechanisms::dequantise_in_tile, &Mechanisms::route_on_device, &Mechanisms::adaptive_tiles,
-    &Mechanisms::large_tiles,        &Mechanisms::matrix_units,    &Mechanisms::register_state,
+    &Mechanisms::dequantise_in_tile,  &Mechanisms::route_on_device,
+    &Mechanisms::adaptive_tiles,      &Mechanisms::large_tiles,
+    &Mechanisms::matrix_units,        &Mechanisms::register_state,
+    &Mechanisms::concurrent_dispatch, &Mechanisms::fused_experts_up,
+    &Mechanisms::fused_experts_down,  &Mechanisms::fused_query_key,
+    &Mechanisms::fused_scan_norm,     &Mechanisms::packed_attention,
+    &Mechanisms::block_attention,     &Mechanisms::coalesced_kv,
+    &Mechanisms::fused_head_choose,
 };
 
 // kUnsupported names the first mechanism that differs from its default and cannot.

@@ -19,10 +19,13 @@ bool inside(const Buffer& buffer, std::size_t offset, std::size_t bytes) {
 // Turns what steps say into a program.
 class GpuBackend::PassRecorder final : public Recorder {
  public:
-  PassRecorder(GpuBackend& backend, const PassKey& key) : backend_(backend), key_(key) {}
+  PassRecorder(GpuBackend& backend, const PassKey& key) : backend_(backend), key_(key) {
+    begin_part(nullptr);
+  }
 
   const ModelSpec& spec() const override { return *backend_.spec_; }
   const Mechanisms& mechanisms() const override { return backend_.mechanisms_; }
+  const Tuning& tuning() const override { return backend_.tuning_; }
   int rows_bound() const override { return key_.rows_bound; }
   int max_rows() const override { return backend_.max_rows_; }
   void* scratch(const char* name, std::size_t bytes) override;
@@ -32,12 +35,22 @@ class GpuBackend::PassRecorder final : public Recorder {
     return {address, bytes};
   }
 
-  void host_step(HostStep step) override { parts_.emplace_back().before = std::move(step); }
+  void host_step(HostStep step) override { begin_part(std::move(step)); }
 
   const PassKey& key() const { return key_; }
   std::vector<Part>& parts() { return parts_; }
 
+  // Left by attention_prepare for the attention that follows.
+  std::optional<AttentionPrepareArgs> prepare;
+  // Left by head for the choose that follows.
+  std::optional<HeadArgs> head;
+
  private:
+  void begin_part(HostStep before) {
+    const bool concurrent = mechanisms().concurrent_dispatch;
+    parts_.push_back(
+        {std::move(before), Program(concurrent ? Barriers::kWhereNeeded : Barriers::kEverywhere)});
+  }
   void add(Launch launch) override {
     forget_derived(launch.writes);
     parts_.back().program.add(std::move(launch));
@@ -45,7 +58,7 @@ class GpuBackend::PassRecorder final : public Recorder {
 
   GpuBackend& backend_;
   PassKey key_;
-  std::vector<Part> parts_{1};
+  std::vector<Part> parts_;
 };
 
 void* GpuBackend::PassRecorder::scratch(const char* name, std::size_t bytes) {
@@ -59,8 +72,12 @@ void* GpuBackend::PassRecorder::scratch(const char* name, std::size_t bytes) {
   return const_cast<void*>(found->second.address);
 }
 
-GpuBackend::GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms)
-    : device_(std::move(device)), mechanisms_(mechanisms), buffers_(std::make_shared<Buffers>()) {}
+GpuBackend::GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms,
+                       const Tuning& tuning)
+    : device_(std::move(device)),
+      mechanisms_(mechanisms),
+      tuning_(tuning),
+      buffers_(std::make_shared<Buffers>()) {}
 
 GpuBackend::~GpuBackend() = default;
 
@@ -140,6 +157,10 @@ bool GpuBackend::begin(const PassKey& key) {
 
 Recorder& GpuBackend::recorder() {
   LILY_CHECK(recording_ != nullptr);
+  if (const auto prepare = std::exchange(recording_->prepare, std::nullopt))
+    record_attention_prepare(*recording_, *prepare);
+  if (const auto head = std::exchange(recording_->head, std::nullopt))
+    record_head(*recording_, *head);
   return *recording_;
 }
 
@@ -162,10 +183,15 @@ void GpuBackend::attention_project(const AttentionProjectArgs& args) {
   record_attention_project(recorder(), args);
 }
 void GpuBackend::attention_prepare(const AttentionPrepareArgs& args) {
-  record_attention_prepare(recorder(), args);
+  if (attention_prepares(recorder()))
+    recording_->prepare = args;
+  else
+    record_attention_prepare(recorder(), args);
 }
 void GpuBackend::attention(const AttentionArgs& args) {
-  record_attention(recorder(), args);
+  LILY_CHECK(recording_ != nullptr);
+  const auto prepare = std::exchange(recording_->prepare, std::nullopt);
+  record_attention(recorder(), args, prepare ? &*prepare : nullptr);
 }
 void GpuBackend::route(const RouteArgs& args) {
   record_route(recorder(), args);
@@ -177,13 +203,18 @@ void GpuBackend::experts_down(const ExpertsDownArgs& args) {
   record_experts_down(recorder(), args);
 }
 void GpuBackend::head(const HeadArgs& args) {
-  record_head(recorder(), args);
+  if (choose_takes_head(recorder()))
+    recording_->head = args;
+  else
+    record_head(recorder(), args);
 }
 void GpuBackend::score(const ScoreArgs& args) {
   record_score(recorder(), args);
 }
 void GpuBackend::choose(const ChooseArgs& args) {
-  record_choose(recorder(), args);
+  LILY_CHECK(recording_ != nullptr);
+  const auto head = std::exchange(recording_->head, std::nullopt);
+  record_choose(recorder(), args, head ? &*head : nullptr);
 }
 
 void GpuBackend::copy(const CopyArgs& args) {
@@ -221,6 +252,7 @@ void GpuBackend::replay(const Recorded& pass) {
 Ticket GpuBackend::submit() {
   LILY_CHECK(in_pass_);
   in_pass_ = false;
+  if (recording_ != nullptr) recorder();
   if (const auto pass = std::exchange(recording_, nullptr)) {
     auto built = build(pass->parts());
     if (!built) {

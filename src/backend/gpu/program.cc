@@ -30,8 +30,9 @@ bool conflict(const Launch& earlier, const Launch& later) {
 
 void Program::add(Launch launch) {
   const auto stage = launches().subspan(stage_start_);
-  const bool barrier =
-      std::any_of(stage.begin(), stage.end(), [&](const Launch& l) { return conflict(l, launch); });
+  const bool barrier = std::any_of(stage.begin(), stage.end(), [&](const Launch& l) {
+    return placing_ == Barriers::kEverywhere || conflict(l, launch);
+  });
   if (barrier) {
     stage_start_ = launches_.size();
     ++barriers_;

@@ -14,8 +14,13 @@ namespace lily::gpu {
 // `earlier` wrote, or writes what it read. kIndirect never conflicts.
 bool conflict(const Launch& earlier, const Launch& later);
 
+// Where barriers stand: only between launches that conflict, or between any two.
+enum class Barriers { kWhereNeeded, kEverywhere };
+
 class Program {
  public:
+  explicit Program(Barriers placing = Barriers::kWhereNeeded) : placing_(placing) {}
+
   // Puts a barrier before the launch if it conflicts with one since the last barrier. For launches
   // in this order no program has fewer: each barrier is as late as it can be.
   void add(Launch launch);
@@ -31,6 +36,7 @@ class Program {
   bool names(const Range& memory) const { return reads(memory) || writes(memory); }
 
  private:
+  Barriers placing_;
   std::vector<Launch> launches_;
   std::vector<bool> barrier_before_;
   std::size_t barriers_ = 0, stage_start_ = 0;  // The first launch behind the last barrier.

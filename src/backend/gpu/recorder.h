@@ -72,12 +72,18 @@ class Device;
 // what comes after it needs. Run in every replay.
 using HostStep = std::function<Result<void>(Device&)>;
 
+// What was measured on a device; whoever opens it says so.
+struct Tuning {
+  int block_attention_from = 32768;  // Positions before the row's own.
+};
+
 class Recorder {
  public:
   virtual ~Recorder() = default;
 
   virtual const ModelSpec& spec() const = 0;
   virtual const Mechanisms& mechanisms() const = 0;
+  virtual const Tuning& tuning() const = 0;
   // Rows of this pass at most; how many it has, PassControl::n_rows, is known on the device only.
   virtual int rows_bound() const = 0;
   // Rows of any pass at most: what scratch is sized for.

@@ -129,20 +129,6 @@ TEST(GpuAttention, ASegmentBesideOthersGivesTheBitsOfItAlone) {
   }
 }
 
-// Query heads 4 to 7 of a KV head alone, with the kernel for four: the bits that the kernel for
-// eight gives them.
-TEST(GpuAttention, FourHeadsGiveTheBitsOfEight) {
-  ModelSpec eight = odd_spec(), four = odd_spec();
-  eight.n_q_heads = 8;
-  four.n_q_heads = 4;
-  const auto c = attention_case(eight, {{.n_rows = 1, .position = 150}}, 28);
-  AttentionCase upper = c;
-  upper.spec = four;
-  upper.q = rows_of(c.q, 2, 1, 1);
-  upper.q_gate = rows_of(c.q_gate, 2, 1, 1);
-  EXPECT_EQ(run(gpu_backend(), upper).at("y"), rows_of(run(gpu_backend(), c).at("y"), 2, 1, 1));
-}
-
 // Pages are handed on from one sequence to the next: what lies behind a segment may be anything.
 TEST(GpuAttention, NothingBehindASegmentIsUsed) {
   for (const int n_rows : {3, 15}) {

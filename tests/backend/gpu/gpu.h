@@ -35,14 +35,15 @@ inline std::map<gpu::LaneOrder, std::unique_ptr<Backend>>& kept_backends() {
 
 inline std::unique_ptr<Backend> open_gpu(const gpu::EmulatorOptions& options,
                                          const ModelSpec& spec = largest_gpu_spec(),
-                                         const Mechanisms& mechanisms = {}) {
+                                         const Mechanisms& mechanisms = {},
+                                         const gpu::Tuning& tuning = {}) {
 #if defined(LILY_GPU_TSAN)
   // Each keeps lanes that are past, and ThreadSanitizer has a limit for all.
   kept_backends().clear();
 #endif
   auto device = gpu::EmulatorDevice::create(options);
   LILY_CHECK(device.has_value());
-  auto backend = std::make_unique<gpu::GpuBackend>(std::move(*device), mechanisms);
+  auto backend = std::make_unique<gpu::GpuBackend>(std::move(*device), mechanisms, tuning);
   LILY_CHECK(backend->prepare(spec, kMaxPassRows).has_value());
   return backend;
 }

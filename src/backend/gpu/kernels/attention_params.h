@@ -1,4 +1,4 @@
-// Arguments of attention_few.cc and attention_many.cc.
+// Arguments of attention_many.cc.
 #pragma once
 
 #include "backend/gpu/dialect/words.h"
@@ -11,11 +11,8 @@ struct AttentionParams {
   DEV ushort* pages;          // [pages, Hkv, 2, 64, 256] bf16
   DEV const int* page_table;  // [sequences, table_stride]
   DEV float* y;               // [T, Hq, 256]
-  // Few rows: what each part of the cache gives; parts without a position are not written.
-  DEV float* mixes;  // [T, Hq, kAttentionParts, 256]: sum of exp(score - largest) value
-  DEV float* sums;   // [T, Hq, kAttentionParts, 2]: the largest score, sum of exp(score - largest)
   uint table_stride;
   uint n_q_heads, n_kv_heads;
-  uint tile_heads;  // Many rows: Hq / Hkv rounded up to a power of two
+  uint tile_heads;  // Hq / Hkv rounded up to a power of two
 };
-LILY_PARAMS(AttentionParams, 80);
+LILY_PARAMS(AttentionParams, 64);

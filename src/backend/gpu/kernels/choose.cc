@@ -172,13 +172,16 @@ KERNEL(choose_rows, ChooseParams, ChooseShared, 256) {
   if (a.first + row < pass_head_rows(a.control)) {
     DEV GpuSampling* s = a.samplings[a.first + row];
     DEV const float* logits = a.logits + (ulong)row * a.vocab_rows;
-    ChooseWalk walk = {{a.scores + (ulong)row * a.vocab_used, a.vocab_used, a.chunk}, {0.0f, 0}, 0};
-    vocabulary_all(a.score_chunks + row * kVocabularyChunks, walk.row, walk.rest, id);
+    const bool as_is = choose_as_is(s);
+    DEV const float* scored = as_is ? logits : a.scores + (ulong)row * a.vocab_used;
+    DEV const VocabularyChunk* chunks =
+        (as_is ? a.chunks : a.score_chunks) + row * kVocabularyChunks;
+    ChooseWalk walk = {{scored, a.vocab_used, a.chunk}, {0.0f, 0}, 0};
+    vocabulary_all(chunks, walk.row, walk.rest, id);
     const float rate = s->temperature > 0.0f ? vocabulary_rate(s->temperature) : 1.0f;
     VocabularyTotal all, scores;
     vocabulary_total(a.chunks + row * kVocabularyChunks, walk.row, 1.0f, sm.parts, all, id);
-    vocabulary_total(a.score_chunks + row * kVocabularyChunks, walk.row, rate, sm.parts, scores,
-                     id);
+    vocabulary_total(chunks, walk.row, rate, sm.parts, scores, id);
     int token = -1;
     uint n_top = 0;
     if (all.finite) {
@@ -186,9 +189,10 @@ KERNEL(choose_rows, ChooseParams, ChooseShared, 256) {
         token = choose_draw(s, walk, scores, sm, id);
       } else {
         VocabularyEntry best;
-        walk_entry(walk, 0, sm, best, id);
+        vocabulary_largest(walk.rest, sm.parts, best, id);
         token = best.x > vocabulary_none() ? (int)best.token : -1;
       }
+      group_barrier();
       n_top = choose_top(a, (uint)s->n_top, row, all, sm, id);
     }
     DEV GpuChosen* to = a.chosen + a.first + row;

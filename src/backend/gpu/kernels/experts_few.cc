@@ -3,18 +3,8 @@
 #include "backend/gpu/kernels/experts_params.h"
 
 #include "backend/gpu/dialect/dialect.h"
-#include "backend/gpu/kernels/few_rows.h"
+#include "backend/gpu/kernels/experts_few.h"
 #include "backend/gpu/kernels/pass.h"
-
-// Sums of the lane over four rows of m with one row of activations.
-FN void few_one(CON ExpertMatrix& m, ulong first, uint row0, uint rows, uint step, uint stride,
-                DEV const float* x, THR float* sums) {
-  const FewWeights w = {m.codes, m.scales, m.biases, first + row0, first + rows - 1};
-  const ulong at[1] = {0};
-  float unused[1] = {0.0f};
-  UNROLL for (uint r = 0; r < kFewWeightRows; r++) sums[r] = 0.0f;
-  few_rows<1, false>(w, m.bits, m.cols, step, stride, x, at, 1, x, sums, unused);
-}
 
 // act = silu(x gate^T) * (x up^T).
 // Grid: x ceil(larger width / 8), y K + 1 places (the last is the shared expert), z rows; groups of

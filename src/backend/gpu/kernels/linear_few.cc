@@ -7,37 +7,16 @@
 #include "backend/gpu/kernels/linear_params.h"
 
 #include "backend/gpu/dialect/dialect.h"
-#include "backend/gpu/kernels/few_rows.h"
-#include "backend/gpu/kernels/linear_rows.h"
-#include "backend/gpu/kernels/pass.h"
+#include "backend/gpu/kernels/linear_few.h"
 
 template <uint kX, bool kNorm>
 FN void linear_few(CON LinearParams& a, const THR Ids& id) {
   const uint all = linear_n_rows(a), t0 = id.group.y * kX;
   if (t0 < all) {
-    const uint n = u_min(all - t0, kX);
     uint block = id.group.x;
     CON LinearPart& part = a.parts[linear_part(a, 2 * kFewWeightRows, block)];
     const uint row0 = (block * 2 + id.simd) * kFewWeightRows;
-    const FewWeights w = {part.codes, part.scales, part.biases, row0, part.rows - 1};
-    ulong rows[kX];
-    float sums[kX * kFewWeightRows], squares[kX];
-    UNROLL for (uint t = 0; t < kX; t++) {
-      rows[t] = (ulong)linear_row(a, u_min(t0 + t, all - 1)) * a.cols;
-      squares[t] = 0.0f;
-    }
-    UNROLL for (uint i = 0; i < kX * kFewWeightRows; i++) sums[i] = 0.0f;
-    few_rows<kX, kNorm>(w, part.bits, a.cols, id.lane, 32, a.x, rows, n, a.norm, sums, squares);
-    UNROLL for (uint t = 0; t < kX; t++) {
-      if (t < n) {
-        const float factor = kNorm ? m_rsqrt(lanes_sum(squares[t]) / (float)a.cols + a.eps) : 1.0f;
-        DEV float* y = part.y + (ulong)(t0 + t) * part.rows + row0;
-        UNROLL for (uint r = 0; r < kFewWeightRows; r++) {
-          const float sum = lanes_sum(sums[t * kFewWeightRows + r]);
-          if (id.lane == 0 && row0 + r < part.rows) y[r] = kNorm ? sum * factor : y[r] + sum;
-        }
-      }
-    }
+    linear_few_four<kX, kNorm>(a, part, row0, t0, all, id.lane);
   }
 }
 

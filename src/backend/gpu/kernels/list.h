@@ -9,9 +9,12 @@
   X(gdn_scan_blocks, "gdn_scan.cc")                         \
   X(gdn_norm, "gdn_norm.cc")                                \
   X(attention_prepare, "attention_prepare.cc")              \
+  X(query_key_norm, "attention_prepare.cc")                 \
+  X(query_key_rope, "attention_prepare.cc")                 \
+  X(kv_append, "attention_prepare.cc")                      \
+  X(attention_few_1, "attention_few.cc")                    \
   X(attention_few_4, "attention_few.cc")                    \
-  X(attention_few_8, "attention_few.cc")                    \
-  X(attention_few_merge, "attention_few.cc")                \
+  X(attention_merge, "attention_merge.cc")                  \
   X(attention_many, "attention_many.cc")                    \
   X(attention_many_plain, "attention_many.cc")              \
   X(embed, "embed.cc")                                      \
@@ -35,6 +38,10 @@
   X(route_choose, "route_choose.cc")                        \
   X(experts_few_up, "experts_few.cc")                       \
   X(experts_few_down, "experts_few.cc")                     \
+  X(experts_product_16, "experts_apart.cc")                 \
+  X(experts_product_32, "experts_apart.cc")                 \
+  X(experts_activate, "experts_apart.cc")                   \
+  X(experts_sum, "experts_apart.cc")                        \
   X(experts_sort, "experts_sort.cc")                        \
   X(experts_tile_up, "experts_tile.cc")                     \
   X(experts_tile_down, "experts_tile.cc")                   \
@@ -46,6 +53,8 @@
   X(experts_tile_down_large_plain, "experts_tile_large.cc") \
   X(experts_combine, "experts_combine.cc")                  \
   X(head_states, "head_states.cc")                          \
+  X(head_chunks_1, "head_chunks.cc")                        \
+  X(head_chunks_4, "head_chunks.cc")                        \
   X(vocabulary_stats, "vocabulary.cc")                      \
   X(choose_stats, "vocabulary.cc")                          \
   X(choose_rows, "choose.cc")                               \

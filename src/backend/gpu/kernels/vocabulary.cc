@@ -1,47 +1,17 @@
 // The first sweep over logits: of each chunk of a row its largest entry, the sum of exponentials
 // and whether all is finite; for choose also the scores, logits after mask, bias and penalties, and
-// the same of them at the row's temperature. Grid: x chunks, y rows of the block; groups of 256
-// threads. A thread owns every 256th entry. Traffic: the logits twice (the second time from cache);
-// scores once out.
+// the same of them at the row's temperature. A greedy row without mask, bias and penalties has its
+// logits for scores. Grid: x chunks, y rows of the block; groups of 256 threads. A thread owns
+// every 256th entry. Traffic: the logits twice (the second time from cache); scores once out.
 #include "backend/gpu/kernels/vocabulary_params.h"
 
 #include "backend/gpu/dialect/dialect.h"
 #include "backend/gpu/kernels/pass.h"
-#include "backend/gpu/kernels/vocabulary.h"
+#include "backend/gpu/kernels/vocabulary_chunk.h"
 
 struct VocabularyShared {
   float parts[4][32];
 };
-
-// Of x [begin, end).
-FN void vocabulary_chunk(DEV const float* x, uint begin, uint end, float rate,
-                         DEV VocabularyChunk* to, TG VocabularyShared& sm, const THR Ids& id) {
-  const float lowest = vocabulary_none();
-  float largest = lowest, broken = 0.0f;
-  uint at = 0;
-  for (uint i = begin + id.tid; i < end; i += kVocabularyThreads) {
-    const float v = x[i];
-    if (!is_finite(v)) broken = 1.0f;
-    if (v > largest) {
-      largest = v;
-      at = i;
-    }
-  }
-  const float mine = largest;
-  largest = group_max(mine, sm.parts[0], id);
-  at = vocabulary_lowest_id(mine == largest, at, sm.parts[1], id);
-  float sum = 0.0f;
-  for (uint i = begin + id.tid; i < end; i += kVocabularyThreads)
-    sum += vocabulary_weight(x[i], largest, rate);
-  sum = group_sum(sum, sm.parts[2], id);
-  broken = group_max(broken, sm.parts[3], id);
-  if (id.tid == 0) {
-    to->largest = largest;
-    to->at = at;
-    to->sum = sum;
-    to->not_finite = broken > 0.0f ? 1u : 0u;
-  }
-}
 
 // Every operation is fp32 and rounded once, in the order of docs/SAMPLING.md, so that ties are
 // those of every other backend.
@@ -61,7 +31,7 @@ FN float choose_penalised(DEV const GpuSampling* s, uint token, float x) {
 // The scores of x [begin, end). A token may have several biases, added in their order.
 FN void choose_scores(DEV const GpuSampling* s, DEV const float* x, DEV float* scores, uint begin,
                       uint end, const THR Ids& id) {
-  for (uint i = begin + id.tid; i < end; i += kVocabularyThreads) {
+  for (uint i = begin + id.tid; i < end; i += id.threads) {
     float score = x[i];
     for (int j = 0; j < s->n_bias; j++) {
       if ((uint)s->bias_ids[j] == i) score += s->bias_values[j];
@@ -77,7 +47,7 @@ KERNEL(vocabulary_stats, VocabularyParams, VocabularyShared, 256) {
   if (a.first + row < pass_head_rows(a.control)) {
     vocabulary_chunk(a.logits + (ulong)row * a.vocab_rows, begin,
                      u_min(begin + a.chunk, a.vocab_used), 1.0f,
-                     a.chunks + row * kVocabularyChunks + id.group.x, sm, id);
+                     a.chunks + row * kVocabularyChunks + id.group.x, sm.parts, id);
   }
 }
 
@@ -89,12 +59,14 @@ KERNEL(choose_stats, VocabularyParams, VocabularyShared, 256) {
     DEV float* scores = a.scores + (ulong)row * a.vocab_used;
     const uint end = u_min(begin + a.chunk, a.vocab_used),
                at = row * kVocabularyChunks + id.group.x;
-    vocabulary_chunk(x, begin, end, 1.0f, a.chunks + at, sm, id);
-    choose_scores(s, x, scores, begin, end, id);
-    // The thread that wrote an entry reads it again; the barrier is for sm.parts.
-    group_barrier();
-    vocabulary_chunk(scores, begin, end,
-                     s->temperature > 0.0f ? vocabulary_rate(s->temperature) : 1.0f,
-                     a.score_chunks + at, sm, id);
+    if (a.head_chunks == 0) vocabulary_chunk(x, begin, end, 1.0f, a.chunks + at, sm.parts, id);
+    if (!choose_as_is(s)) {
+      choose_scores(s, x, scores, begin, end, id);
+      // The thread that wrote an entry reads it again; the barrier is for sm.parts.
+      group_barrier();
+      vocabulary_chunk(scores, begin, end,
+                       s->temperature > 0.0f ? vocabulary_rate(s->temperature) : 1.0f,
+                       a.score_chunks + at, sm.parts, id);
+    }
   }
 }

@@ -2,8 +2,7 @@
 // group of kVocabularyThreads threads. Included by kernels after dialect.h and vocabulary_params.h.
 //
 // Thread i holds the largest entry of chunk i that was not taken. To take one is to find the
-// largest of these and then the next of its chunk: a few microseconds an entry, of which a draw
-// needs few, but all of a flat distribution's.
+// largest of these and then the next of its chunk: a few microseconds an entry.
 #pragma once
 
 FN bool is_finite(float x) {
@@ -28,6 +27,13 @@ FN float vocabulary_weight(float x, float largest, float rate) {
 // The lowest of the ids of threads with `has`. Ids below 2^24 are exact floats.
 FN uint vocabulary_lowest_id(bool has, uint token, TG float* parts, const THR Ids& id) {
   return (uint)-group_max(has ? -(float)token : -16777216.0f, parts, id);
+}
+
+// Does the row take its largest logit, whatever else? Then its scores are its logits.
+FN bool choose_as_is(DEV const GpuSampling* s) {
+  return !(s->temperature > 0.0f) && s->n_bias == 0 && s->allowed == nullptr &&
+         s->repetition_penalty == 1.0f && s->presence_penalty == 0.0f &&
+         s->frequency_penalty == 0.0f;
 }
 
 struct VocabularyRow {
@@ -82,11 +88,17 @@ FN void vocabulary_behind(const THR VocabularyRow& row, const THR VocabularyEntr
   vocabulary_next(row, begin, end, 1, last, rest);
 }
 
-// Takes the next entry. parts [4][32], between uses of which there is always a barrier.
-FN void vocabulary_take(THR VocabularyRest& rest, const THR VocabularyRow& row,
-                        TG float (*parts)[32], THR VocabularyEntry& entry, const THR Ids& id) {
+// The next entry, which stays. parts [4][32], between uses of which there is always a barrier.
+FN void vocabulary_largest(const THR VocabularyRest& rest, TG float (*parts)[32],
+                           THR VocabularyEntry& entry, const THR Ids& id) {
   entry.x = group_max(rest.largest, parts[0], id);
   entry.token = vocabulary_lowest_id(rest.largest == entry.x, rest.at, parts[1], id);
+}
+
+// Takes the next entry.
+FN void vocabulary_take(THR VocabularyRest& rest, const THR VocabularyRow& row,
+                        TG float (*parts)[32], THR VocabularyEntry& entry, const THR Ids& id) {
+  vocabulary_largest(rest, parts, entry, id);
   if (entry.x > vocabulary_none()) {
     const uint owner = entry.token / row.chunk, begin = owner * row.chunk;
     const uint end = u_min(begin + row.chunk, row.n);

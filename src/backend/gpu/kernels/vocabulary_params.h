@@ -45,9 +45,11 @@ struct VocabularyParams {
   DEV float* scores;                      // [32, vocab_used]: logits after mask, bias and penalties
   DEV VocabularyChunk* score_chunks;      // [32, kVocabularyChunks] of the scores
   uint first, vocab_rows, vocab_used;
-  uint chunk;  // entries of a chunk, a multiple of 1024
+  uint chunk;        // entries of a chunk, a multiple of 1024
+  uint head_chunks;  // Not 0: the head's product has filled chunks.
+  uint unused;
 };
-LILY_PARAMS(VocabularyParams, 64);
+LILY_PARAMS(VocabularyParams, 72);
 
 struct ChooseParams {
   DEV const int* control;

@@ -1,6 +1,8 @@
-// choose: a sweep over the chunks, then a group per row.
+// choose: a sweep over the chunks, then a group per row; before them the head, where it is part of
+// it.
 #include <cstddef>
 
+#include "backend/gpu/steps/head.h"
 #include "backend/gpu/steps/linear.h"
 #include "backend/gpu/steps/matrix.h"
 #include "backend/gpu/steps/steps.h"
@@ -33,7 +35,7 @@ static_assert(offsetof(GpuChosen, top_ids) == offsetof(ChosenToken, top_ids));
 static_assert(offsetof(GpuChosen, top_log_probs) == offsetof(ChosenToken, top_log_probs));
 static_assert(sizeof(GpuChosen) == sizeof(ChosenToken));
 
-void record_choose(Recorder& to, const ChooseArgs& args) {
+void record_choose(Recorder& to, const ChooseArgs& args, const HeadArgs* head) {
   const int rows = head_block_bound(to, args.first);
   const auto height = static_cast<unsigned>(rows);
   const auto sizes = vocabulary_sizes(args.vocab_used);
@@ -48,7 +50,13 @@ void record_choose(Recorder& to, const ChooseArgs& args) {
                                .first = static_cast<unsigned>(args.first),
                                .vocab_rows = static_cast<unsigned>(args.vocab_rows),
                                .vocab_used = static_cast<unsigned>(args.vocab_used),
-                               .chunk = sizes.chunk};
+                               .chunk = sizes.chunk,
+                               .head_chunks = head == nullptr ? 0u : 1u,
+                               .unused = 0};
+  if (head != nullptr) {
+    LILY_CHECK(head->logits == args.logits && head->first == args.first);
+    record_head_chunks(to, *head, sweep.chunks, args.vocab_used);
+  }
   const Range control = range(args.control),
               logits = range(args.logits, times(rows, args.vocab_rows)),
               settings = range(args.controls + args.first, height),
@@ -56,7 +64,8 @@ void record_choose(Recorder& to, const ChooseArgs& args) {
               scores = range(sweep.scores, times(rows, args.vocab_used)),
               of_scores = chunks_range(sweep.score_chunks, rows);
   to.launch("choose_stats", sweep, {sizes.n_chunks, height}, kVocabularyThreads,
-            {control, logits, settings, scores, kIndirect}, {chunks, scores, of_scores});
+            {control, logits, settings, scores, kIndirect},
+            {head == nullptr ? chunks : Range{}, scores, of_scores});
   const ChooseParams params{.control = sweep.control,
                             .logits = args.logits,
                             .chunks = sweep.chunks,

@@ -2,6 +2,7 @@
 // of bf16 per slot, and the weighted sum in the order of each row's list.
 #include "backend/gpu/kernels/experts_params.h"
 #include "backend/gpu/steps/experts.h"
+#include "backend/gpu/steps/experts_apart.h"
 #include "backend/gpu/steps/linear.h"
 #include "backend/gpu/steps/matrix.h"
 #include "backend/gpu/steps/steps.h"
@@ -41,6 +42,8 @@ std::size_t experts_down_scratch_bytes(const ModelSpec& spec, int max_rows) {
 void record_experts_down(Recorder& to, const ExpertsDownArgs& args) {
   const int rows = to.rows_bound(), hidden = args.shared_down.rows;
   LILY_CHECK(args.down.rows == args.n_experts * hidden && hidden <= to.spec().hidden);
+  if (rows <= kFewRows && !to.mechanisms().fused_experts_down)
+    return record_experts_down_apart(to, args);
   ExpertsDownParams params{};
   params.down = matrix_of(args.down);
   params.shared_down = matrix_of(args.shared_down);

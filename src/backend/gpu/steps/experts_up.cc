@@ -3,6 +3,7 @@
 
 #include "backend/gpu/kernels/experts_params.h"
 #include "backend/gpu/steps/experts.h"
+#include "backend/gpu/steps/experts_apart.h"
 #include "backend/gpu/steps/linear.h"
 #include "backend/gpu/steps/matrix.h"
 #include "backend/gpu/steps/steps.h"
@@ -14,6 +15,8 @@ void record_experts_up(Recorder& to, const ExpertsUpArgs& args) {
   const int width = args.gate.rows / args.n_experts, shared_width = args.shared_gate.rows;
   LILY_CHECK(hidden == args.up.cols && hidden == args.shared_gate.cols &&
              hidden == args.shared_up.cols);
+  if (rows <= kFewRows && !to.mechanisms().fused_experts_up)
+    return record_experts_up_apart(to, args);
   ExpertsUpParams params{};
   params.gate = matrix_of(args.gate);
   params.up = matrix_of(args.up);

@@ -1,4 +1,5 @@
 // gdn_scan: few rows in one launch, many in two, since a head then needs more than a threadgroup.
+// Where the norm is not fused few rows go the way of many; the bits are the same.
 #include "backend/gpu/kernels/gdn_scan_params.h"
 #include "backend/gpu/steps/segment_blocks.h"
 #include "backend/gpu/steps/steps.h"
@@ -32,7 +33,7 @@ void record_gdn_scan(Recorder& to, const GdnScanArgs& args) {
               z = range(args.z, values), y = range(args.y, values),
               decay = range(args.decay, gates), beta = range(args.beta, gates);
   const auto heads = static_cast<unsigned>(n_heads);
-  if (n_rows <= kFewRows) {
+  if (n_rows <= kFewRows && to.mechanisms().fused_scan_norm) {
     to.launch("gdn_scan_few", params, {heads, segments_bound(n_rows)}, 512,
               {control, q, k, v, decay, beta, z, norm, pool}, {pool, y});
     return;

@@ -123,6 +123,10 @@ int head_block_bound(const Recorder& to, int first) {
   return std::min(kHeadBlockRows, to.rows_bound() - first);
 }
 
+LinearParams linear_params(const LinearInput& in, const LinearOutput& out) {
+  return make_params(in, {{out.matrix, out.y, out.matrix.rows}});
+}
+
 void record_linear(Recorder& to, LinearWay way, const LinearInput& in,
                    std::initializer_list<LinearOutput> out) {
   const int n_rows = in.head_from >= 0 ? head_block_bound(to, in.head_from) : to.rows_bound();

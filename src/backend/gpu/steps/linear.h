@@ -30,6 +30,9 @@ enum class LinearWay { kRows, kTiles, kEither };
 // The way that passes of so many rows take.
 LinearWay linear_way(const Recorder& to);
 
+// For kernels with a product of their own: all rows, however many there are.
+LinearParams linear_params(const LinearInput& in, const LinearOutput& out);
+
 void record_linear(Recorder& to, LinearWay way, const LinearInput& in,
                    std::initializer_list<LinearOutput> out);
 
