@@ -136,6 +136,25 @@ TEST(GpuChoose, LongListsAreWalkedAgain) {
   }
 }
 
+// Cuts and draws behind the entries that are taken one by one. Sums of 2^18 equal weights are
+// exact in fp32, products with u and top_p are rounded to 2^-6.
+TEST(GpuChoose, FlatDistributionsOverTheRealVocabularyAreCutAndDrawn) {
+  ChooseCase c = plain_case(std::vector<float>(kRealUsed, -0.5f));
+  for (int i = 0; i < 100; ++i) c.logits[static_cast<std::size_t>(2400 * i)] = 0.25f;
+  auto& control = c.rows[0].control;
+  control.temperature = 1e3f;
+  control.seed = 5;
+  for (const float top_p : {1.0f, 0.9f}) {
+    for (const int top_k : {0, 150000}) {
+      control.top_p = top_p;
+      control.top_k = top_k;
+      ++control.draw;
+      EXPECT_NEAR(run(gpu_backend(), c).at("token")[0], run(reference(), c).at("token")[0], 1.0)
+          << top_p << " " << top_k;
+    }
+  }
+}
+
 TEST(GpuChoose, FlatDistributionsAreRankedToTheirEnd) {
   for (const float temperature : {1e-6f, 1.0f, 1e6f}) {
     ChooseCase c = plain_case(std::vector<float>(1500, 2.0f));

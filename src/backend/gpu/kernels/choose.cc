@@ -2,14 +2,15 @@
 // what is reported of the row.
 // Grid: a group of 256 threads per row of the block. The scores are taken in descending order as
 // far as the cuts and the draw need them; the first kChooseKept are kept, since up to three walks
-// begin at the first. All threads compute the same sums, entry after entry, with the rounding error
-// carried along.
-// Traffic: the chunks' largest, then one chunk per entry that is taken, mostly from cache.
+// begin at the first, and what lies behind them is found by choose_rest.h. All threads compute the
+// same sums, entry after entry, with the rounding error carried along.
+// Traffic: the chunks' largest, then one chunk per entry that is taken, mostly from cache. Of a
+// flat distribution the scores up to 34 times a walk.
 #include "backend/gpu/kernels/vocabulary_params.h"
 
 #include "backend/gpu/dialect/dialect.h"
+#include "backend/gpu/kernels/choose_rest.h"
 #include "backend/gpu/kernels/pass.h"
-#include "backend/gpu/kernels/vocabulary.h"
 
 KERNEL_CONST uint kChooseKept = 256, kChooseMaxTop = 20;
 
@@ -41,44 +42,23 @@ FN float choose_uniform(DEV const GpuSampling* s) {
   return (float)(c.x >> 8) * 0x1p-24f;
 }
 
-// ---- sums of weights, largest first: the sum and what its roundings lost.
-struct ChooseMass {
-  float sum, lost;
-};
-FN void mass_add(THR ChooseMass& m, float weight) {
-  const float sum = m.sum + weight;
-  m.lost += (m.sum - sum) + weight;
-  m.sum = sum;
-}
-FN float mass_value(const THR ChooseMass& m) {
-  return m.sum + m.lost;
-}
-// The mass less a bound, without rounding the mass first.
-FN float mass_past(const THR ChooseMass& m, float bound) {
-  return (m.sum - bound) + m.lost;
-}
-
-// ---- the scores in order, from the first again as often as needed
+// ---- the scores in order, the first kChooseKept of them
 struct ChooseWalk {
   VocabularyRow row;
   VocabularyRest rest;
   uint taken;
 };
 
-// Entry n; n is 0, the one asked for before, or the next.
+// Entry n; n is below kChooseKept, and at most the number of those asked for before.
 FN void walk_entry(THR ChooseWalk& walk, uint n, TG ChooseShared& sm, THR VocabularyEntry& entry,
                    const THR Ids& id) {
-  if (n < walk.taken && n < kChooseKept) {
+  if (n < walk.taken) {
     entry.x = sm.kept_x[n];
     entry.token = sm.kept_token[n];
   } else {
-    if (n < walk.taken) {  // Behind what was kept, for another time.
-      const VocabularyEntry last = {sm.kept_x[kChooseKept - 1], sm.kept_token[kChooseKept - 1]};
-      vocabulary_behind(walk.row, last, walk.rest, id);
-    }
     walk.taken = n + 1;
     vocabulary_take(walk.rest, walk.row, sm.parts, entry, id);
-    if (n < kChooseKept && id.tid == 0) {
+    if (id.tid == 0) {
       sm.kept_x[n] = entry.x;
       sm.kept_token[n] = entry.token;
     }
@@ -86,66 +66,60 @@ FN void walk_entry(THR ChooseWalk& walk, uint n, TG ChooseShared& sm, THR Vocabu
   }
 }
 
-// The first entries up to `most`, as far as their weight is at least min_p and as long as those
-// before them weigh less than `wanted`; at least one. A weight of 0 ends the list: it cannot be
-// drawn.
+// What a cut takes, at least one entry, and the token of its last one.
 struct ChooseFront {
-  uint n;
-  float mass;
+  ChooseSet set;
+  int last;
 };
-struct ChooseCut {
-  uint most;
-  float wanted, min_p;
-};
-FN void choose_front(THR ChooseWalk& walk, float largest, float rate, const THR ChooseCut& cut,
-                     THR ChooseFront& front, TG ChooseShared& sm, const THR Ids& id) {
-  front.n = 0;
+// `wants_last`: the token matters.
+FN void choose_front(THR ChooseWalk& walk, const THR ChooseScale& scale, const THR ChooseCut& cut,
+                     bool wants_last, THR ChooseFront& front, TG ChooseShared& sm,
+                     const THR Ids& id) {
   ChooseMass mass = {0.0f, 0.0f};
   bool more = true;
-  while (more) {
+  front.last = -1;
+  uint n = 0;
+  while (more && n < kChooseKept) {
     VocabularyEntry entry;
-    walk_entry(walk, front.n, sm, entry, id);
-    const float weight = vocabulary_weight(entry.x, largest, rate);
-    more = weight > 0.0f && (front.n == 0 || weight >= cut.min_p);
+    walk_entry(walk, n, sm, entry, id);
+    const float weight = vocabulary_weight(entry.x, scale.largest, scale.rate);
+    more = weight > 0.0f && (n == 0 || weight >= cut.min_p);
     if (more) {
       mass_add(mass, weight);
-      front.n++;
-      more = front.n < cut.most && mass_past(mass, cut.wanted) < 0.0f;
+      front.last = (int)entry.token;
+      n++;
+      more = !choose_enough(cut, n, mass_past(mass, cut.wanted));
     }
   }
-  front.mass = mass_value(mass);
+  front.set.n = n;
+  front.set.mass = mass_value(mass);
+  if (more) {
+    ChooseBorder border = {{0, 0.0f}, 0, 0, 0};
+    choose_border(walk.row, scale, cut, sm.parts, border, id);
+    choose_taken(scale, border, front.set);
+    if (wants_last) front.last = (int)choose_last(walk.row, border, sm.parts, id);
+    group_barrier();
+  }
 }
 
 FN int choose_draw(DEV const GpuSampling* s, THR ChooseWalk& walk,
                    const THR VocabularyTotal& scores, TG ChooseShared& sm, const THR Ids& id) {
   const float infinite = as_type<float>(0x7f800000u);
-  const float rate = vocabulary_rate(s->temperature);
+  const ChooseScale scale = {scores.largest, vocabulary_rate(s->temperature)};
   const bool top_k = s->top_k > 0 && (uint)s->top_k < walk.row.n;
-  ChooseFront kept = {walk.row.n, scores.sum};
+  ChooseFront kept = {{walk.row.n, scores.sum}, -1};
   if (top_k) {
-    const ChooseCut cut = {(uint)s->top_k, infinite, 0.0f};
-    choose_front(walk, scores.largest, rate, cut, kept, sm, id);
+    const ChooseCut cut = {(uint)s->top_k, infinite, 0.0f, false};
+    choose_front(walk, scale, cut, false, kept, sm, id);
   }
   if (s->top_p < 1.0f || s->min_p > 0.0f) {
-    const ChooseCut cut = {kept.n, s->top_p < 1.0f ? s->top_p * kept.mass : infinite, s->min_p};
-    choose_front(walk, scores.largest, rate, cut, kept, sm, id);
+    const float wanted = s->top_p < 1.0f ? s->top_p * kept.set.mass : infinite;
+    const ChooseCut cut = {kept.set.n, wanted, s->min_p, false};
+    choose_front(walk, scale, cut, false, kept, sm, id);
   }
-  const float point = choose_uniform(s) * kept.mass;
-  int token = -1;
-  ChooseMass mass = {0.0f, 0.0f};
-  bool more = true;
-  for (uint n = 0; more; n++) {
-    VocabularyEntry entry;
-    walk_entry(walk, n, sm, entry, id);
-    const float weight = vocabulary_weight(entry.x, scores.largest, rate);
-    more = weight > 0.0f;
-    if (more) {
-      mass_add(mass, weight);
-      token = (int)entry.token;
-      more = n + 1 < kept.n && !(mass_past(mass, point) > 0.0f);
-    }
-  }
-  return token;
+  const ChooseCut point = {kept.set.n, choose_uniform(s) * kept.set.mass, 0.0f, true};
+  choose_front(walk, scale, point, true, kept, sm, id);
+  return kept.last;
 }
 
 // The n_top largest logits, in sm.top_ids and sm.top_log_probs; returns how many there are.

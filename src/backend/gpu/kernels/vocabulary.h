@@ -81,13 +81,6 @@ FN void vocabulary_all(DEV const VocabularyChunk* chunks, const THR VocabularyRo
   }
 }
 
-// What comes behind `last`: each thread reads its chunk.
-FN void vocabulary_behind(const THR VocabularyRow& row, const THR VocabularyEntry& last,
-                          THR VocabularyRest& rest, const THR Ids& id) {
-  const uint begin = u_min(id.tid * row.chunk, row.n), end = u_min(begin + row.chunk, row.n);
-  vocabulary_next(row, begin, end, 1, last, rest);
-}
-
 // The next entry, which stays. parts [4][32], between uses of which there is always a barrier.
 FN void vocabulary_largest(const THR VocabularyRest& rest, TG float (*parts)[32],
                            THR VocabularyEntry& entry, const THR Ids& id) {
