@@ -1,0 +1,343 @@
+// What each kernel moves at the 35B's shapes, as the emulator counts it, against its floor: every
+// byte that it has to read or write, once. docs/KERNELS.md holds the table that this prints.
+//
+// Counted are the bytes that a kernel touches. Who touches weights, states and the cache again, in
+// another group, would read them again from memory: the last column adds up what each group
+// touches, of buffers past 64 KiB; smaller operands stay in caches.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "tests/backend/gpu/gpu.h"
+
+#if !defined(LILY_GPU_TSAN)
+
+namespace lily::cases {
+namespace {
+
+using gpu::BufferTraffic;
+using gpu::DispatchRecord;
+
+constexpr double kBar = 1.1;
+constexpr std::uint64_t kCached = 65536;
+
+constexpr int kVocab = 4096;
+
+// The 35B with 10 experts of 256, of which a row touches 8 either way, and 4,096 entries of its
+// vocabulary.
+ModelSpec traffic_spec() {
+  ModelSpec spec = pocket_spec();
+  spec.hidden = 2048;
+  spec.n_q_heads = 16;
+  spec.n_kv_heads = 2;
+  spec.n_key_heads = 16;
+  spec.n_value_heads = 32;
+  spec.n_experts = 10;
+  spec.n_chosen = 8;
+  spec.expert_width = spec.shared_width = 512;
+  spec.vocab_rows = kVocab;
+  return spec;
+}
+
+// ---- floors
+
+double floats(double n) {
+  return 4 * n;
+}
+double matrix(double rows, double cols, int bits) {
+  return rows * cols * (bits / 8.0 + 4.0 / kQuantGroup);
+}
+// Keys and values of n positions.
+double cache(const ModelSpec& spec, double n) {
+  return n * 4 * spec.kv_dim();
+}
+
+class Traffic {
+ public:
+  explicit Traffic(const Mechanisms& mechanisms = {}, const gpu::Tuning& tuning = {}) {
+    auto device = gpu::EmulatorDevice::create({.observe = true});
+    LILY_CHECK(device.has_value());
+    device_ = device->get();
+    backend_ = std::make_unique<gpu::GpuBackend>(std::move(*device), mechanisms, tuning);
+    LILY_CHECK(backend_->prepare(traffic_spec(), 64).has_value());
+  }
+  Backend& backend() { return *backend_; }
+
+  // Of the pass that ran last.
+  std::vector<DispatchRecord> records() {
+    std::vector<DispatchRecord> out;
+    LILY_CHECK(device_
+                   ->with_memory([&](gpu::Emulator& emulator) -> Result<void> {
+                     out = emulator.records();
+                     return {};
+                   })
+                   .has_value());
+    return out;
+  }
+
+ private:
+  gpu::EmulatorDevice* device_;
+  std::unique_ptr<gpu::GpuBackend> backend_;
+};
+
+struct Floor {
+  std::string kernel;
+  double bytes;
+};
+
+// Prints a line a kernel and holds it to its floor.
+void expect_floors(Traffic& traffic, const std::vector<Floor>& floors, const char* note = "") {
+  const auto records = traffic.records();
+  ASSERT_EQ(records.size(), floors.size());
+  for (std::size_t i = 0; i < floors.size(); ++i) {
+    double counted = 0, groups = 0;
+    for (const BufferTraffic& t : records[i].traffic) {
+      const auto once = t.unique_read + t.unique_written;
+      counted += static_cast<double>(once);
+      groups += static_cast<double>(once <= kCached ? once : t.group_read + t.group_written);
+    }
+    ASSERT_EQ(records[i].kernel->name, floors[i].kernel);
+    std::cout << fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.3f} | {:.2f} |\n", floors[i].kernel,
+                             note, floors[i].bytes / 1024, counted / 1024,
+                             counted / floors[i].bytes, groups / floors[i].bytes);
+    EXPECT_LE(counted, kBar * floors[i].bytes) << floors[i].kernel;
+    if (floors[i].bytes > 4096) {
+      EXPECT_GE(counted, 0.9 * floors[i].bytes) << floors[i].kernel << ": that is no floor";
+    }
+  }
+}
+
+struct Pass {
+  ModelSpec spec = traffic_spec();
+  Random random{90};
+  int n;
+  PassControl control;
+  Pass(int n_rows, int position, const std::vector<int>& head_rows = {})
+      : n(n_rows),
+        control(make_pass(spec,
+                          {{.n_rows = n_rows, .position = position, .state_in = 1, .state_out = 0}},
+                          head_rows, random)) {}
+};
+
+// ---- products
+
+TEST(GpuTraffic, Products) {
+  Traffic traffic;
+  Pass p(1, 0, {0});
+  const double d = p.spec.hidden, f = p.spec.expert_width, k = p.spec.n_chosen;
+  run(traffic.backend(), random_embed(p.random, p.spec, p.control));
+  expect_floors(traffic, {{"embed", matrix(1, d, 4) + floats(d)}});
+  run(traffic.backend(), random_gdn_project(p.random, p.spec, p.control));
+  const double gdn = p.spec.conv_dim() + p.spec.value_dim();
+  const double heads = p.spec.n_value_heads;
+  expect_floors(traffic,
+                {{"linear_few_norm_1",
+                  matrix(gdn, d, 4) + matrix(2 * heads, d, 4) + floats(2 * d + gdn + 2 * heads)}},
+                "delta layer in");
+  run(traffic.backend(), random_attention_project(p.random, p.spec, p.control));
+  const double qkv = 2 * p.spec.q_dim() + 2 * p.spec.kv_dim();
+  expect_floors(traffic, {{"linear_few_norm_1", matrix(qkv, d, 4) + floats(2 * d + qkv)}},
+                "attention layer in");
+  run(traffic.backend(), random_project_residual(p.random, p.spec, p.control));
+  const double mixed = p.spec.value_dim();
+  expect_floors(traffic, {{"linear_few_add_1", matrix(d, mixed, 4) + floats(mixed + 2 * d)}},
+                "mixer out");
+  run(traffic.backend(), random_experts_up(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"experts_few_up", (k + 1) * (2 * matrix(f, d, 4) + floats(f)) + floats(d + k)}});
+  run(traffic.backend(), random_experts_down(p.random, p.spec, p.control));
+  expect_floors(traffic, {{"experts_few_down",
+                           (k + 1) * (matrix(d, f, 4) + floats(f)) + floats(2 * d + 2 * k)}});
+  run(traffic.backend(), random_head(p.random, p.spec, p.control));
+  const double v = p.spec.vocab_rows;
+  expect_floors(
+      traffic,
+      {{"linear_few_norm_1", matrix(v, d, 4) + floats(2 * d + v)}, {"head_states", floats(3 * d)}},
+      "head, 4,096 entries");
+}
+
+TEST(GpuTraffic, Router) {
+  Traffic traffic;
+  Pass p(1, 0);
+  const double d = p.spec.hidden, k = p.spec.n_chosen, e = p.spec.n_experts;
+  run(traffic.backend(), random_route(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"linear_few_norm_1", matrix(e + 1, d, 8) + floats(2 * d + e + 1)},
+                 {"route_choose", floats(3 * d + e + 2 * k + 2)}},
+                "10 experts");
+}
+
+// ---- mixers
+
+TEST(GpuTraffic, DeltaRule) {
+  Traffic traffic;
+  Pass p(1, 5);
+  const double keys = p.spec.key_dim(), values = p.spec.value_dim(), conv = p.spec.conv_dim(),
+               heads = p.spec.n_value_heads;
+  run(traffic.backend(), random_gdn_prepare(p.random, p.spec, p.control));
+  // A window is three rows, in and out.
+  expect_floors(traffic, {{"gdn_prepare", floats(conv + 6 * conv + kConvTaps * conv + 4 * heads +
+                                                 2 * keys + values + 2 * heads)}});
+  run(traffic.backend(), random_gdn_scan(p.random, p.spec, p.control));
+  expect_floors(traffic, {{"gdn_scan_few", floats(2 * values * kDeltaDim + 2 * keys + 3 * values +
+                                                  2 * heads + kDeltaDim)}});
+}
+
+const BufferTraffic& largest_read(const DispatchRecord& record) {
+  return *std::max_element(
+      record.traffic.begin(), record.traffic.end(),
+      [](const auto& a, const auto& b) { return a.unique_read < b.unique_read; });
+}
+double sectors_over_bytes(const DispatchRecord& record) {
+  const BufferTraffic& kv = largest_read(record);
+  return 32.0 * static_cast<double>(kv.sectors_read) / static_cast<double>(kv.bytes_read);
+}
+
+// A row that prepares itself, in a context of so many positions.
+void run_row(Traffic& traffic, int position) {
+  Pass p(1, position);
+  run_both(traffic.backend(), random_attention_prepare(p.random, p.spec, p.control));
+}
+
+void expect_attention(Traffic& traffic, int position, int n_parts, const char* note) {
+  run_row(traffic, position);
+  const ModelSpec spec = traffic_spec();
+  const double q = spec.q_dim(), parts = floats(spec.n_q_heads * n_parts * (kHeadDim + 2.0)),
+               small = floats(kHeadDim + kRotaryDims);
+  expect_floors(traffic,
+                {{"attention_few_4", floats(q) + small + cache(spec, position) + parts},
+                 {"attention_merge",
+                  parts + floats(3 * q + 2 * spec.kv_dim() + kHeadDim) + small + cache(spec, 1)}},
+                note);
+}
+
+TEST(GpuTraffic, Attention) {
+  Traffic traffic({}, {.block_attention_from = 4096});
+  expect_attention(traffic, 2047, 32, "2K positions, general");
+  expect_attention(traffic, 6144, 12, "6K positions, blocks");
+}
+
+// Lanes that are neighbours read words that are neighbours: the sectors of all instructions hold
+// the bytes that were asked for and no others. Scattered, a read of keys touches twice as many,
+// half of each for another lane and another time, and one of values four times.
+TEST(GpuTraffic, NeighbouringLanesReadNeighbouringBytesOfTheCache) {
+  Traffic coalesced, scattered({.coalesced_kv = false}), unpacked({.packed_attention = false});
+  std::vector<double> bytes;
+  for (Traffic* traffic : {&coalesced, &scattered, &unpacked}) {
+    run_row(*traffic, 512);
+    const DispatchRecord record = traffic->records().front();
+    bytes.push_back(static_cast<double>(largest_read(record).bytes_read));
+    if (traffic == &scattered) {
+      EXPECT_EQ(sectors_over_bytes(record), 3.0);
+    } else {
+      EXPECT_EQ(sectors_over_bytes(record), 1.0);
+    }
+  }
+  EXPECT_EQ(bytes[1], bytes[0]);
+  EXPECT_EQ(bytes[2], 4 * bytes[0]);  // What packing saves.
+}
+
+// ---- choosing
+
+TEST(GpuTraffic, Vocabulary) {
+  const double v = kVocab, chunks = 16.0 * (kVocab + 1023) / 1024;
+  for (const bool kept : {false, true}) {
+    Traffic traffic({.fused_head_choose = kept});
+    Pass p(1, 0, {0});
+    const auto head = random_head(p.random, p.spec, p.control);
+    Sampling greedy;
+    greedy.generated.assign(kVocab, 0);
+    greedy.in_prompt.assign(kVocab, 0);
+    run_both(traffic.backend(), head, {greedy}, kVocab);
+    const double d = p.spec.hidden;
+    const double product = matrix(v, d, 4) + floats(2 * d + v);
+    if (kept) {
+      // The logits are read by the group that wrote them.
+      expect_floors(traffic,
+                    {{"head_chunks_1", product + floats(v) + chunks},
+                     {"choose_stats", sizeof(SamplingControl)},
+                     {"choose_rows", chunks + sizeof(ChosenToken) + sizeof(SamplingControl)}},
+                    "kept by the head");
+    } else {
+      expect_floors(traffic,
+                    {{"linear_few_norm_1", product},
+                     {"choose_stats", floats(v) + chunks},
+                     {"choose_rows", chunks + sizeof(ChosenToken) + sizeof(SamplingControl)}},
+                    "4,096 entries");
+    }
+  }
+}
+
+// ---- many rows: 32, all that a tile has
+
+TEST(GpuTraffic, Tiles) {
+  Traffic traffic;
+  Pass p(32, 480);
+  const double d = p.spec.hidden, n = p.n, gdn = p.spec.conv_dim() + p.spec.value_dim(),
+               heads = p.spec.n_value_heads, mixed = p.spec.value_dim(), q = p.spec.q_dim();
+  run(traffic.backend(), random_gdn_project(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"linear_tile_norm",
+                  matrix(gdn + 2 * heads, d, 4) + floats(d) + n * floats(d + gdn + 2 * heads)}},
+                "32 rows");
+  run(traffic.backend(), random_project_residual(p.random, p.spec, p.control));
+  expect_floors(traffic, {{"linear_tile_add", matrix(d, mixed, 4) + n * floats(mixed + 2 * d)}},
+                "32 rows");
+  run(traffic.backend(), random_attention(p.random, p.spec, p.control));
+  expect_floors(traffic, {{"attention_many", cache(p.spec, 512) + n * floats(3 * q)}}, "32 rows");
+  run(traffic.backend(), random_gdn_scan(p.random, p.spec, p.control));
+  const double keys = p.spec.key_dim(), states = floats(2 * mixed * kDeltaDim);
+  expect_floors(traffic,
+                {{"gdn_scan_many", states + n * floats(2 * keys + 2 * mixed + 2 * heads)},
+                 {"gdn_norm", n * floats(3 * mixed) + floats(kDeltaDim)}},
+                "32 rows");
+}
+
+// ---- what is apart where a mechanism is off
+
+TEST(GpuTraffic, Apart) {
+  Traffic traffic(
+      {.fused_experts_up = false, .fused_experts_down = false, .fused_query_key = false});
+  Pass p(1, 100);
+  const double d = p.spec.hidden, f = p.spec.expert_width, k = p.spec.n_chosen, q = p.spec.q_dim(),
+               kv = p.spec.kv_dim();
+  run(traffic.backend(), random_experts_up(p.random, p.spec, p.control));
+  const double product = (k + 1) * (matrix(f, d, 4) + floats(f)) + floats(d + k);
+  expect_floors(traffic, {{"experts_product_32", product},
+                          {"experts_product_32", product},
+                          {"experts_activate", (k + 1) * floats(3 * f)}});
+  run(traffic.backend(), random_experts_down(p.random, p.spec, p.control));
+  const double down = matrix(d, f, 4) + floats(f + d);
+  expect_floors(traffic, {{"experts_product_16", k * down + floats(k)},
+                          {"experts_product_16", down},
+                          {"experts_sum", (k + 1) * floats(d + 1) + floats(2 * d)}});
+  run(traffic.backend(), random_attention_prepare(p.random, p.spec, p.control));
+  expect_floors(traffic, {{"query_key_norm", floats(2 * q + 2 * kv + 2 * kHeadDim)},
+                          {"query_key_rope", floats(2 * q + 2 * kv + kRotaryDims)},
+                          {"kv_append", floats(2 * kv) + cache(p.spec, 1)}});
+}
+
+TEST(GpuTraffic, Rest) {
+  Traffic traffic;
+  Pass p(2, 100);
+  const double q = p.spec.q_dim(), kv = p.spec.kv_dim();
+  run(traffic.backend(), random_attention_prepare(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"attention_prepare", 2 * (floats(2 * q + 2 * kv) + cache(p.spec, 1)) +
+                                           floats(2 * kHeadDim + kRotaryDims)}},
+                "2 rows");
+  auto score = random_score(p.random, 1, kVocab, kVocab);
+  score.n_top = 0;
+  score.reference_log_probs.assign(kVocab, -8.0f);
+  run(traffic.backend(), score);
+  const double chunks = 16.0 * kVocab / 1024;
+  expect_floors(traffic,
+                {{"vocabulary_stats", floats(kVocab) + chunks},
+                 {"score_rows", floats(2 * kVocab) + chunks + floats(4)}},
+                "4,096 entries");
+}
+
+}  // namespace
+}  // namespace lily::cases
+
+#endif
