@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/mac_report.h"
 #include "cli/machine.h"
 #include "cli/memory_plan.h"
 #include "cli/model_source.h"
@@ -176,6 +177,7 @@ Section self_test_section() {
 }  // namespace
 
 Result<int> execute(const DoctorFlags& flags) {
+  if (!flags.mac_report.empty()) return write_mac_report(flags);
   std::uint64_t memory_bytes = machine_memory_bytes();
   if (!flags.memory.empty()) {
     LILY_TRY(memory_bytes, parse_size(flags.memory));

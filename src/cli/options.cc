@@ -173,6 +173,16 @@ void describe_machine(CLI::App& info, CLI::App& doctor, AllFlags& flags) {
   doctor.add_flag("--verify", flags.doctor.verify,
                   "Read the packed image and compare every block's checksum");
   doctor.add_flag("--json", flags.doctor.json, "One JSON object");
+  auto* report = doctor
+                     .add_option("--mac-report", flags.doctor.mac_report,
+                                 "Try everything on this Mac's GPU and write what was found here")
+                     ->check(not_empty);
+  doctor
+      .add_option("--answers", flags.doctor.n_answers,
+                  "Recorded answers that the report asks for again")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->needs(report);
 }
 
 void describe_text(CLI::App& tokenize, CLI::App& detokenize, CLI::App& render, AllFlags& flags) {

@@ -74,6 +74,8 @@ struct DoctorFlags {
   int context_tokens = 0;
   bool verify = false;
   bool json = false;
+  Path mac_report;     // Empty: no report.
+  int n_answers = 40;  // Asked for it.
 };
 
 struct TokenizeFlags {

@@ -54,9 +54,7 @@ SelfTestRow test_backend(const std::string& backend) {
 std::vector<SelfTestRow> run_self_test() {
   std::vector<SelfTestRow> rows;
   for (const char* backend : {"cpu", "metal", "cuda", "emulator", "reference"}) {
-    const auto opened = open_backend(backend, {});
-    if (opened || opened.error().code != ErrorCode::kUnsupported)
-      rows.push_back(test_backend(backend));
+    if (open_backend(backend, {})) rows.push_back(test_backend(backend));
   }
   return rows;
 }

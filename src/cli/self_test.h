@@ -13,7 +13,7 @@ struct SelfTestRow {
   std::string detail;  // The answer, or what went wrong.
 };
 
-// Of the backends that this build and machine have.
+// Of the backends that open here.
 std::vector<SelfTestRow> run_self_test();
 
 }  // namespace lily::cli

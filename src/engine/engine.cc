@@ -67,7 +67,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>();
   LILY_TRY(auto config, read_config(options.model));
-  LILY_TRY(impl->backend, open_backend(options.backend, options.backend_options));
+  LILY_TRY(impl->backend, options.make_backend ? options.make_backend() : open_backend(options.backend, options.backend_options));
   LILY_TRY(const int context, settle_context(options, config, impl->backend->info()));
   LILY_TRY(impl->tokenizer, open_tokenizer(options.model, config.spec));
   LILY_TRY(const auto loaded, load_weights(options.model, std::move(config), {.layout = impl->backend->info().layout,

@@ -22,6 +22,8 @@ struct EngineOptions {
   Path model;                   // A checkpoint folder.
   std::string backend = "cpu";  // As open_backend() takes it.
   BackendOptions backend_options;
+  // In place of both: the caller opens one.
+  std::function<Result<std::unique_ptr<Backend>>()> make_backend = {};
   int chunk_tokens = 512;       // Rows of a prefill pass, 1 .. 2,048.
   int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.
   bool beyond_declared = false; // context_tokens may exceed what the model declares: positions it was never trained on.

@@ -59,9 +59,10 @@ TEST_F(MetalFaults, AnAllocationThatFailsIsToldAndNotCounted) {
   EXPECT_THAT(refused.error().message, HasSubstr("scratch: Metal gave no buffer"));
   EXPECT_TRUE(device_->allocate(1000, "scratch").has_value());
   fake_metal::set_faults({.allocation = 0});
-  alignas(64) static const std::byte weights[128] = {};
-  EXPECT_THAT(device_->adopt(weights, nullptr).error().message, HasSubstr("Metal refused"));
-  EXPECT_TRUE(device_->adopt(weights, nullptr).has_value());
+  const Weights weights(1);
+  EXPECT_THAT(device_->adopt(weights.bytes(), weights.owner()).error().message,
+              HasSubstr("Metal refused"));
+  EXPECT_TRUE(device_->adopt(weights.bytes(), weights.owner()).has_value());
   fake_metal::set_faults({.allocation = 0});
   EXPECT_THAT(device_->build(two_norms()).error().message, HasSubstr("arguments of a pass"));
   expect_works(1);

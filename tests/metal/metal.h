@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -47,6 +49,55 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Weights at a page's start, as an image has them.
+class Weights {
+ public:
+  explicit Weights(std::size_t n_pages)
+      : bytes_(n_pages * page()), memory_(std::aligned_alloc(page(), bytes_), std::free) {
+    const auto n = bytes_ / sizeof(float);
+    for (std::size_t i = 0; i < n; ++i) floats()[i] = 1.0f + static_cast<float>(i / 16 % 7);
+  }
+  static std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+  float* floats() const { return static_cast<float*>(memory_.get()); }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<std::byte*>(memory_.get()), bytes_};
+  }
+  std::shared_ptr<void> owner() const { return memory_; }
+
+ private:
+  std::size_t bytes_;
+  std::shared_ptr<void> memory_;
+};
+
+// A pass of kRows rows, all of them wanted.
+inline void write_control(Device& device, const Buffer& to) {
+  PassControl control{};
+  control.n_rows = control.n_head_rows = kRows;
+  std::iota(control.head_rows, control.head_rows + kRows, 0);
+  device.write(to.address(), std::as_bytes(std::span(&control, 1)).first(kControlBytes));
+}
+
+// kRows rows of kWidth, each divided by its root mean square and multiplied by norm.
+inline Launch norm_launch(const Buffer& control, const Buffer& from, const float* norm,
+                          const Buffer& to) {
+  const HeadStatesParams params{.control = control.as<const int>(),
+                                .h = from.as<float>(),
+                                .norm = norm,
+                                .states = to.as<float>(),
+                                .hidden = kWidth,
+                                .first = 0,
+                                .eps = 1e-6f,
+                                .unused = 0};
+  const auto bytes = std::as_bytes(std::span(&params, 1));
+  return {
+      find_kernel("head_states"),
+      {bytes.begin(), bytes.end()},
+      {.x = kRows},
+      64,
+      {range(from.as<float>(), kEntries), range(norm, kWidth), {control.address(), kControlBytes}},
+      {range(to.as<float>(), kEntries)}};
+}
+
 class MetalDeviceTest : public OnFakeMetal {
  protected:
   void open(const MetalOptions& options = {}) {
@@ -58,10 +109,7 @@ class MetalDeviceTest : public OnFakeMetal {
     for (Buffer* buffer : {&x_, &y_, &z_}) *buffer = *device_->allocate(kEntries * 4, "rows");
     norm_ = *device_->allocate(kWidth * 4, "norm");
     control_ = *device_->allocate(kControlBytes, "control");
-    PassControl control{};
-    control.n_rows = control.n_head_rows = kRows;
-    std::iota(control.head_rows, control.head_rows + kRows, 0);
-    device_->write(control_.address(), std::as_bytes(std::span(&control, 1)).first(kControlBytes));
+    write_control(*device_, control_);
     write(x_, ramp());
     write(norm_, std::vector<float>(kWidth, 2.0f));
   }
@@ -87,23 +135,7 @@ class MetalDeviceTest : public OnFakeMetal {
   }
 
   Launch norm(const Buffer& from, const float* norm, const Buffer& to) const {
-    const HeadStatesParams params{.control = control_.as<const int>(),
-                                  .h = from.as<float>(),
-                                  .norm = norm,
-                                  .states = to.as<float>(),
-                                  .hidden = kWidth,
-                                  .first = 0,
-                                  .eps = 1e-6f,
-                                  .unused = 0};
-    const auto bytes = std::as_bytes(std::span(&params, 1));
-    return {find_kernel("head_states"),
-            {bytes.begin(), bytes.end()},
-            {.x = kRows},
-            64,
-            {range(from.as<float>(), kEntries),
-             range(norm, kWidth),
-             {control_.address(), kControlBytes}},
-            {range(to.as<float>(), kEntries)}};
+    return norm_launch(control_, from, norm, to);
   }
   // x -> y -> z
   Program two_norms() const {

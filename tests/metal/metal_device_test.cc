@@ -1,8 +1,5 @@
 // Metal's device, computing: memory, kernels, replays, what it says of itself.
-#include <unistd.h>
-
 #include <cmath>
-#include <cstdlib>
 
 #include "tests/metal/metal.h"
 
@@ -58,26 +55,6 @@ TEST_F(MetalDeviceTest, MemoryIsZeroedAndMayOutliveTheDevice) {
   device_.reset();
   EXPECT_EQ(rows.bytes(), kEntries * 4);
 }
-
-// Weights at a page's start, as an image has them.
-class Weights {
- public:
-  explicit Weights(std::size_t n_pages)
-      : bytes_(n_pages * page()), memory_(std::aligned_alloc(page(), bytes_), std::free) {
-    const auto n = bytes_ / sizeof(float);
-    for (std::size_t i = 0; i < n; ++i) floats()[i] = 1.0f + static_cast<float>(i / 16 % 7);
-  }
-  static std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-  float* floats() const { return static_cast<float*>(memory_.get()); }
-  std::span<const std::byte> bytes() const {
-    return {static_cast<std::byte*>(memory_.get()), bytes_};
-  }
-  std::shared_ptr<void> owner() const { return memory_; }
-
- private:
-  std::size_t bytes_;
-  std::shared_ptr<void> memory_;
-};
 
 TEST_F(MetalDeviceTest, WeightsAreUsedWhereTheyLieHoweverManyBuffersTheyTake) {
   for (const std::size_t pages_a_buffer : {3u, 5u, 1000u}) {

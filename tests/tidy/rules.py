@@ -23,6 +23,7 @@ ARROWS = {
 }
 # Files that reach further than their folder, with the reason.
 FURTHER = {
+    "src/cli/mac_report.cc": {"backend/gpu", "backend/gpu/metal"},  # The report looks at the device itself, below the engine.
     "src/backend/open.cc": {"backend/reference", "backend/cpu", "backend/gpu"},  # The one file that knows every backend: it opens one by name.
 }
 

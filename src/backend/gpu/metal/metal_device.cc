@@ -30,7 +30,8 @@ MetalDevice::MetalDevice(const Language& language, std::shared_ptr<Memory> memor
             .description = description(language, *memory),
             .layout = WeightLayout::kRowMajor,
             .kv_element_bytes = 2,
-            .memory_bytes = memory->budget_bytes()},
+            .memory_bytes = memory->budget_bytes(),
+            .runs_ahead = true},
       memory_(std::move(memory)),
       queue_(std::move(queue)) {}
 

@@ -47,9 +47,10 @@ std::string file_of(std::string_view kernel) {
   return std::string("backend/gpu/kernels/").append(found->file);
 }
 
-Result<Library> compile(const SystemDevice& device, std::string_view file,
-                        const Language& language) {
-  LILY_TRY(const auto source, flatten(bundled_sources(), file));
+Result<Library> compile(const SystemDevice& device, std::string_view file, const Language& language,
+                        TileUnits units) {
+  LILY_TRY(auto source, flatten(bundled_sources(), file));
+  if (units == TileUnits::kTensorOperations) source.insert(0, "#define LILY_METAL_TENSOR_OPS 1\n");
   Id error = nullptr;
   Library library = device.library(source, compile_options(language), error);
   if (library) return library;

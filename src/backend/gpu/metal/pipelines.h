@@ -24,9 +24,13 @@ inline constexpr Language kLanguages[] = {
 // The newest that this system takes; null where it takes none.
 const Language* newest_language();
 
+// What the tile layer of the dialect is made of. The second is Metal 4's way to the matrix units of
+// an M5; no Mac has compiled it yet, so the device takes the first.
+enum class TileUnits { kSimdgroupMatrices, kTensorOperations };
+
 // kDevice with the file, the language and the compiler's words.
-Result<Library> compile(const SystemDevice& device, std::string_view file,
-                        const Language& language);
+Result<Library> compile(const SystemDevice& device, std::string_view file, const Language& language,
+                        TileUnits units = TileUnits::kSimdgroupMatrices);
 // kDevice names the kernel.
 Result<Pipeline> make_pipeline(const SystemDevice& device, const Library& library,
                                const Kernel& kernel);
