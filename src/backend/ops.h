@@ -27,7 +27,7 @@ struct BackendOptions {
   int threads = 0;                              // 0: one per physical core that this process may use
   std::string isa;                              // "" picks the best: "avx2", "portable", ...
   Activations activations = Activations::kInt8; // kF32 is the exact path of the CPU backend
-  Mechanisms mechanisms;                        // Of a GPU
+  Mechanisms mechanisms = {};                   // Of a GPU
 };
 
 // Of the [kKvPageTokens, 256] keys of a page and KV head.
