@@ -76,11 +76,12 @@ class Buffer {
 // Passes with the same key name the same steps with the same arguments; only PassControl's contents differ.
 struct PassKey {
   int rows_bound = 0;       // Rows that the recording must hold; the pass has at most as many.
+  int control_block = 0;    // Which PassControl the steps read.
   int head_blocks = 0;
   bool score = false;       // score steps, choose otherwise
   int n_top = 0;            // Alternatives that score reports.
   const float* reference_log_probs = nullptr;
-  const std::int32_t* next_tokens = nullptr;  // Which of two alternating token slots choose writes.
+  const std::int32_t* next_tokens = nullptr;  // Where choose writes tokens for the next pass.
   int copy_from = -1, copy_to = -1;           // Slots, in a pass that only copies a state.
   bool operator==(const PassKey&) const = default;
 };
@@ -94,6 +95,8 @@ class Backend {
 
   // Scratch of its own for passes of up to max_rows rows of this model. Called once, before the first pass.
   virtual Result<void> prepare(const ModelSpec& spec, int max_rows) = 0;
+  // What a plan has to count of it. 0: nothing that matters beside the model.
+  virtual std::size_t scratch_bytes(const ModelSpec&, int) const { return 0; }
 
   virtual Result<Buffer> allocate(std::size_t bytes, std::string_view what) = 0;
   // The weights: `bytes` stay mapped as long as `owner` lives. A device with memory of its own copies them once.

@@ -69,8 +69,8 @@ class Bench {
     for (int run = 0; run < flags_.repeat; ++run) {
       LILY_TRY(const auto result, generate(prompt_tokens, tokens));
       rates.push_back(tokens == 1 ? prefill_rate(result) : decode_rate(result));
-      barriers = static_cast<double>(result.decode_barriers) / std::max(1, tokens - 1);
-      launches = static_cast<double>(result.decode_launches) / std::max(1, tokens - 1);
+      barriers = static_cast<double>(result.decode_barriers) / std::max(1, result.decode_passes);
+      launches = static_cast<double>(result.decode_launches) / std::max(1, result.decode_passes);
     }
     const MachineLimits before = limits_;
     LILY_TRY(limits_, measure_limits(limits_request(flags_)));

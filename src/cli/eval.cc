@@ -59,7 +59,9 @@ std::string as_table(const EvalReport& r) {
 Result<int> execute(const EvalFlags& flags) {
   LILY_TRY(const auto engine, open_engine(flags.engine, {.quiet = flags.quiet}));
   ProgressLine line(!flags.quiet);
+  InterruptScope interrupt;
   EvalOptions options;
+  options.cancel = interrupt.flag();
   options.progress = [&line](int done, int total) {
     line.show("evaluating", static_cast<double>(done) / total, fmt::format("{} texts", total));
   };

@@ -35,7 +35,7 @@ Result<GenerateResult> ask(const std::string& backend) {
 // What a pass of one token took; empty where the backend does not count.
 std::string per_token(const GenerateResult& result) {
   if (result.decode_launches == 0) return {};
-  const auto passes = result.tokens.size();  // The token that ends the answer goes through no pass.
+  const auto passes = static_cast<std::uint64_t>(result.decode_passes);
   return fmt::format("  ({} kernels in {} stages a token)", result.decode_launches / passes,
                      result.decode_barriers / passes + 1);
 }

@@ -23,17 +23,19 @@ Result<void> check_options(const EngineOptions& options) {
 
 // The context that was asked for, or as many positions as the memory holds; a verdict from the config alone, before anything is
 // packed or allocated.
-Result<int> settle_context(const EngineOptions& options, const CheckpointConfig& config, const BackendInfo& backend) {
+Result<int> settle_context(const EngineOptions& options, const CheckpointConfig& config, const Backend& backend) {
   if (options.context_tokens > config.spec.max_context && !options.beyond_declared) {
     return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", the model has " +
                                                   std::to_string(config.spec.max_context) + " positions (--beyond-declared lifts this)"};
   }
-  const auto plan = plan_memory(config.spec, {.memory_bytes = backend.memory_bytes > 0 ? backend.memory_bytes : machine_memory_bytes(),
-                                              .weight_bytes = plan_image(manifest(config), backend.layout, 0).data_bytes,
+  const BackendInfo& info = backend.info();
+  const auto plan = plan_memory(config.spec, {.memory_bytes = info.memory_bytes > 0 ? info.memory_bytes : machine_memory_bytes(),
+                                              .weight_bytes = plan_image(manifest(config), info.layout, 0).data_bytes,
                                               .context_tokens = options.context_tokens,
                                               .chunk_tokens = options.chunk_tokens,
-                                              .n_slots = 1 + options.n_checkpoints,
-                                              .kv_element_bytes = backend.kv_element_bytes});
+                                              .n_slots = 2 + options.n_checkpoints,
+                                              .kv_element_bytes = info.kv_element_bytes,
+                                              .backend_bytes = backend.scratch_bytes(config.spec, options.chunk_tokens)});
   if (!plan.fits) {
     return Error{ErrorCode::kNoMemory, "the model does not fit this machine: " + std::to_string(plan.missing / 1'000'000) +
                                            " MB short; " + plan.advice};
@@ -68,7 +70,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   auto impl = std::make_unique<Impl>();
   LILY_TRY(auto config, read_config(options.model));
   LILY_TRY(impl->backend, options.make_backend ? options.make_backend() : open_backend(options.backend, options.backend_options));
-  LILY_TRY(const int context, settle_context(options, config, impl->backend->info()));
+  LILY_TRY(const int context, settle_context(options, config, *impl->backend));
   LILY_TRY(impl->tokenizer, open_tokenizer(options.model, config.spec));
   LILY_TRY(const auto loaded, load_weights(options.model, std::move(config), {.layout = impl->backend->info().layout,
                                                                               .pack = options.pack,
@@ -80,10 +82,11 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                      {.state = {.n_sequences = 1,
                                                 .max_positions = context,
                                                 .n_pages = 0,
-                                                .n_slots = 1 + options.n_checkpoints},
+                                                .n_slots = 2 + options.n_checkpoints},
                                       .max_rows = std::min(options.chunk_tokens, context),
                                       .vocab_used = impl->tokenizer->n_ids()}));
   LILY_TRY(impl->sampling, SamplingBuffers::create(*impl->backend, spec.vocab_rows));
+  impl->decode_way = decode_way(impl->backend->info(), options.backend_options.mechanisms);
   impl->session.reset(new Session(*impl));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
@@ -121,7 +124,7 @@ Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int 
   }
   const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   LILY_RETURN_IF_ERROR(run_pass(backend, engine.model,
-                                {.tokens = tokens, .position = begin, .head = use, .head_rows = head_rows}));
+                                {.tokens = tokens, .position = begin, .head = use, .head_rows = head_rows, .cancel = request.cancel}));
   LILY_TRY(const ScoreRows rows, buffers.read_score(backend, static_cast<int>(head_rows.size()), request.n_top));
   for (std::size_t i = 0; i < head_rows.size(); ++i) {
     if (rows.not_finite[i]) {
@@ -169,6 +172,9 @@ Result<std::vector<ScoredRow>> Engine::score(const ScoreRequest& request) {
   std::vector<ScoredRow> out;
   const int n = static_cast<int>(request.ids.size());
   for (int begin = 0; begin < n; begin += limit) {
+    if (request.cancel && request.cancel->load(std::memory_order_relaxed)) {
+      return Error{ErrorCode::kCancelled, "scoring was stopped on request"};
+    }
     LILY_RETURN_IF_ERROR(score_chunk(*impl_, request, begin, std::min(begin + limit, n), out));
   }
   session().clear();

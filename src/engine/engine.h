@@ -52,11 +52,12 @@ struct GenerateRequest {
   int max_tokens = 0;                       // 0: until the context is full.
   std::vector<std::string> stop = {};            // At most 16 of 1 .. 1,024 bytes. Their text is not part of the answer.
   int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
-  // Looked at before every pass, and in the prompt's passes before every half of a layer. A pass of the prompt that is stopped
-  // takes the timeline back to its deepest checkpoint.
+  // Looked at before every pass, and in the prompt's passes before every half of a layer where the backend computes a pass while it is
+  // named. The timeline keeps the whole chunks of a prompt that is stopped.
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const TokenEvent&)> on_token = {};
   std::function<void(int done, int total)> on_prefill = {};  // Prompt tokens computed so far.
+  bool lockstep = false;  // A pass is enqueued when the token before it is known to the host, on every device.
 };
 
 struct GenerateResult {
@@ -67,6 +68,7 @@ struct GenerateResult {
   TokenId end_token = -1;       // The one that ended it.
   int prompt_tokens = 0, cached_tokens = 0;
   double prefill_seconds = 0, decode_seconds = 0;
+  int decode_passes = 0;              // Behind the prompt's. On a device that runs ahead one may be past the end of the answer.
   std::uint64_t decode_barriers = 0;  // Backend::barriers() of the decode passes.
   std::uint64_t decode_launches = 0;  // Backend::launches() of them.
 };
@@ -76,6 +78,7 @@ struct ScoreRequest {
   int first = 0;                  // Rows first .. ids.size() - 1 are scored.
   int n_top = 0;
   std::span<const float> reference_log_probs = {};  // Empty, or [rows, vocab_used]: KL(reference || ours) is wanted.
+  const std::atomic<bool>* cancel = nullptr;        // Looked at as in GenerateRequest.
 };
 
 struct ScoredRow {
@@ -85,6 +88,7 @@ struct ScoredRow {
   float kl = 0;
 };
 
+class AnswerPasses;
 class Session;
 
 class Engine {
@@ -103,7 +107,7 @@ class Engine {
 
   // The one session of this engine. Its timeline starts empty.
   Session& session();
-  // Log-probabilities of a given text, from an empty state; the session's timeline is lost.
+  // Log-probabilities of a given text, from an empty state; the session's timeline is lost. kCancelled where the request was stopped.
   Result<std::vector<ScoredRow>> score(const ScoreRequest& request);
 
  private:
@@ -126,16 +130,20 @@ class Session {
  private:
   friend class Engine;
   explicit Session(Engine::Impl& engine);
+  class Generation;
   struct Timeline;
+  void settle();
   Result<int> resume(std::span<const TokenId> prompt);
   Result<int> rewind(int limit);
   Result<void> keep_checkpoint(int position);
+  Result<void> extend(const GenerateRequest& request, std::span<const TokenId> tokens, int state);
+  Result<void> compute(const GenerateRequest& request, std::span<const TokenId> tokens);
   Result<bool> prefill(const GenerateRequest& request);
-  struct Step;
-  Result<void> run(const Step& step);
+  Result<void> decode(const GenerateRequest& request, Generation& generation);
   Result<GenerateResult> answer_from_state(const GenerateRequest& request);
   Engine::Impl& engine_;
   std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<AnswerPasses> passes_;
 };
 
 }  // namespace lily

@@ -51,7 +51,8 @@ Result<void> add_row(Engine& engine, const GoldenRow& row, const EvalOptions& op
   LILY_TRY(const auto scored, engine.score({.ids = row.ids,
                                             .first = row.first,
                                             .n_top = static_cast<int>(row.tops.front().ids.size()),
-                                            .reference_log_probs = row.log_probs}));
+                                            .reference_log_probs = row.log_probs,
+                                            .cancel = options.cancel}));
   for (std::size_t i = 0; i < scored.size(); ++i) {
     const int at = row.first + static_cast<int>(i);
     add_top1(sums, row, at, scored[i], options.tie_margin);
@@ -69,14 +70,16 @@ Result<void> add_row(Engine& engine, const GoldenRow& row, const EvalOptions& op
 // The recorded continuation is at most this long; it includes the end token where the model ended.
 constexpr int kGoldenGreedyTokens = 96;
 
-Result<void> add_greedy(Engine& engine, const GoldenRow& row, EvalReport& report) {
+Result<void> add_greedy(Engine& engine, const GoldenRow& row, const EvalOptions& options, EvalReport& report) {
   engine.session().clear();
   SamplingParams greedy;
   greedy.temperature = 0;
   LILY_TRY(auto answer, engine.session().generate(
                             {.prompt = {row.ids.begin(), row.ids.begin() + row.prompt_length},
                              .sampling = greedy,
-                             .max_tokens = kGoldenGreedyTokens}));
+                             .max_tokens = kGoldenGreedyTokens,
+                             .cancel = options.cancel}));
+  if (answer.finish == FinishReason::kCancelled) return Error{ErrorCode::kCancelled, "the evaluation was stopped on request"};
   if (answer.end_token >= 0 && answer.tokens.size() < kGoldenGreedyTokens) answer.tokens.push_back(answer.end_token);
   report.greedy_total = report.greedy_total.value_or(0) + 1;
   const bool same = answer.tokens == row.greedy;
@@ -115,7 +118,7 @@ Result<EvalReport> evaluate(Engine& engine, const Path& golden, const EvalOption
   for (int i = 0; i < total; ++i) {
     const GoldenRow& row = rows[static_cast<std::size_t>(i)];
     LILY_RETURN_IF_ERROR(add_row(engine, row, options, sums));
-    if (!row.greedy.empty()) LILY_RETURN_IF_ERROR(add_greedy(engine, row, report));
+    if (!row.greedy.empty()) LILY_RETURN_IF_ERROR(add_greedy(engine, row, options, report));
     if (options.progress) options.progress(i + 1, total);
   }
   fill(report, sums);

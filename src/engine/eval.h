@@ -2,6 +2,7 @@
 // greedy continuations.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct EvalReport {
 struct EvalOptions {
   double tie_margin = 1e-3;
   std::function<void(int done, int total)> progress = {};
+  const std::atomic<bool>* cancel = nullptr;  // kCancelled within a step.
 };
 
 // `golden`: JSON written by tools/pocket/oracle.py `golden`, or safetensors written by its `full`.

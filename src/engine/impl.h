@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "engine/answer_passes.h"
 #include "engine/engine.h"
 #include "engine/sampling_buffers.h"
 #include "model/forward.h"
@@ -15,6 +16,7 @@ struct Engine::Impl {
   GenerationDefaults defaults;
   Model model;
   SamplingBuffers sampling;
+  DecodeWay decode_way;
   std::unique_ptr<Session> session;
 
   int context_tokens() const { return model.state.limits().max_positions; }

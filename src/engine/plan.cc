@@ -35,7 +35,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const PlanRequest& request) {
   plan.weights = request.weight_bytes;
   plan.state = sizes.slot_bytes * static_cast<std::uint64_t>(request.n_slots);
   plan.kv_per_token = sizes.kv_bytes_per_token;
-  plan.scratch = PassBuffers::bytes(spec, request.chunk_tokens);
+  plan.scratch = PassBuffers::bytes(spec, request.chunk_tokens) + request.backend_bytes;
   plan.reserve = std::max(kGiB, request.memory_bytes / 16);
   const std::uint64_t fixed = plan.weights + plan.state + plan.scratch + plan.reserve;
   const int wanted = request.context_tokens > 0 ? request.context_tokens : spec.max_context;

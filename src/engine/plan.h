@@ -13,8 +13,9 @@ struct PlanRequest {
   std::uint64_t weight_bytes = 0;  // Size of the packed weights.
   int context_tokens = 0;          // Wanted; 0: as many as fit, up to what the model declares.
   int chunk_tokens = 512;
-  int n_slots = 1;                 // Recurrent states: one live, the rest checkpoints.
+  int n_slots = 2;                 // Recurrent states: two that passes alternate between, the rest checkpoints.
   int kv_element_bytes = 2;
+  std::uint64_t backend_bytes = 0;  // The backend's own scratch.
 };
 
 struct MemoryPlan {

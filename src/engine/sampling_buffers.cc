@@ -8,7 +8,7 @@ namespace lily {
 Result<SamplingBuffers> SamplingBuffers::create(Backend& backend, int vocab_rows) {
   SamplingBuffers out;
   const auto rows = static_cast<std::size_t>(vocab_rows);
-  LILY_TRY(out.control, backend.allocate(sizeof(SamplingControl), "sampling control"));
+  LILY_TRY(out.control, backend.allocate(PassBuffers::kBlocks * sizeof(SamplingControl), "sampling control"));
   LILY_TRY(out.generated, backend.allocate(rows * sizeof(std::int32_t), "token counts"));
   LILY_TRY(out.in_prompt, backend.allocate(rows, "prompt tokens"));
   LILY_TRY(out.bias_ids, backend.allocate(kMaxLogitBias * sizeof(std::int32_t), "bias"));
@@ -43,12 +43,11 @@ void SamplingBuffers::begin(Backend& backend, const SamplingParams& params, std:
            .top_k = params.top_k,
            .n_bias = static_cast<std::int32_t>(ids.size()),
            .n_top = params.n_top};
-  set_draw(backend, 0);
 }
 
-void SamplingBuffers::set_draw(Backend& backend, std::uint64_t draw) {
+void SamplingBuffers::set_draw(Backend& backend, int block, std::uint64_t draw) {
   host_.draw = draw;
-  backend.write(control, 0, std::as_bytes(std::span(&host_, 1)));
+  backend.write(control, static_cast<std::size_t>(block) * sizeof host_, std::as_bytes(std::span(&host_, 1)));
 }
 
 }  // namespace lily

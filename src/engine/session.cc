@@ -1,9 +1,10 @@
 // One timeline: how much of a prompt is already there, the rest in chunks, then token after token.
 #include <algorithm>
 #include <chrono>
-#include <numeric>
+#include <optional>
 
-#include "base/check.h"
+#include "base/log.h"
+#include "engine/answer_passes.h"
 #include "engine/impl.h"
 #include "engine/stop_strings.h"
 #include "text/stream_decoder.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxStopBytes = 1024;
+constexpr int kLiveSlots = 2;  // Behind them the pool holds checkpoints.
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
@@ -25,19 +27,27 @@ bool cancelled(const GenerateRequest& request) {
 
 }  // namespace
 
-// The tokens that KV cache and live state stand for, and the states kept beside the live one.
+// The tokens that KV cache and live state stand for, and the states kept beside the live one. Passes leave their state in the other of
+// slots 0 and 1, so that a pass that was cancelled or is one too many leaves no trace.
 struct Session::Timeline {
   struct Checkpoint {
     int position;
     int slot;
   };
   std::vector<TokenId> tokens;
+  int live = 0;                         // The slot of the state behind them.
   std::vector<Checkpoint> checkpoints;  // The least recently used first.
   std::vector<int> free_slots;
 
   int common_prefix(std::span<const TokenId> prompt) const {
     const auto [mine, theirs] = std::mismatch(tokens.begin(), tokens.end(), prompt.begin(), prompt.end());
     return static_cast<int>(mine - tokens.begin());
+  }
+
+  // A pass over `more` is done and right.
+  void append(std::span<const TokenId> more, int state) {
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    live = state;
   }
 
   // States past `position` stand for tokens that are about to be replaced.
@@ -62,18 +72,8 @@ struct Session::Timeline {
   }
 };
 
-// One pass of a session.
-struct Session::Step {
-  std::span<const TokenId> tokens;
-  int position;
-  bool choose;                                // The token after the last one.
-  const std::atomic<bool>* cancel = nullptr;
-};
-
-namespace {
-
 // What one call of generate() carries from step to step.
-class Generation {
+class Session::Generation {
  public:
   Generation(Engine::Impl& engine, const GenerateRequest& request)
       : engine_(engine),
@@ -85,6 +85,12 @@ class Generation {
   }
 
   GenerateResult& result() { return result_; }
+  int limit() const { return limit_; }  // Tokens at most.
+
+  void first_token_is_there() {
+    result_.prefill_seconds = seconds_since(started_);
+    decode_started_ = Clock::now();
+  }
 
   // Takes the token that the last pass chose. True: the answer goes on.
   Result<bool> take(const ChosenToken& chosen) {
@@ -104,6 +110,7 @@ class Generation {
 
   bool finish(FinishReason reason) {
     result_.finish = reason;
+    (decode_started_ ? result_.decode_seconds : result_.prefill_seconds) = seconds_since(decode_started_.value_or(started_));
     if (stops_.matched()) {
       result_.stop_string = *stops_.matched();
     } else {
@@ -128,8 +135,12 @@ class Generation {
   StreamDecoder decoder_;
   StopStrings stops_;
   int limit_;
+  Clock::time_point started_ = Clock::now();
+  std::optional<Clock::time_point> decode_started_;
   GenerateResult result_;
 };
+
+namespace {
 
 Result<void> check_request(const Engine::Impl& engine, const GenerateRequest& request) {
   const auto vocab_used = engine.model.vocab_used;
@@ -165,9 +176,20 @@ Session::Session(Engine::Impl& engine) : engine_(engine), timeline_(std::make_un
 Session::~Session() = default;
 
 void Session::clear() {
+  passes_.reset();
   *timeline_ = {};
-  for (int slot = engine_.model.state.limits().n_slots; --slot > kLiveSlot;) timeline_->free_slots.push_back(slot);
+  for (int slot = engine_.model.state.limits().n_slots; --slot >= kLiveSlots;) timeline_->free_slots.push_back(slot);
   engine_.model.state.truncate(0, 0);
+}
+
+// The last answer was given when its last token was known. A pass that was one too many may still be under way.
+void Session::settle() {
+  if (!passes_) return;
+  const auto done = passes_->drain();
+  passes_.reset();
+  if (done) return;
+  log_warning("the step behind the last answer failed, its state is dropped: " + done.error().message);
+  clear();
 }
 
 // Brings the live state to the deepest kept position that the prompt shares, short of its last token, whose logits are wanted.
@@ -186,11 +208,10 @@ Result<int> Session::rewind(int limit) {
                                         [](const auto& a, const auto& b) { return a.position < b.position; });
   if (deepest != timeline.checkpoints.end()) {
     position = deepest->position;
-    LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, deepest->slot, kLiveSlot));
+    LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, deepest->slot, timeline.live));
     std::rotate(deepest, deepest + 1, timeline.checkpoints.end());
   }
   timeline.tokens.resize(static_cast<std::size_t>(position));
-  engine_.model.state.truncate(0, position);
   return position;
 }
 
@@ -200,47 +221,51 @@ Result<void> Session::keep_checkpoint(int position) {
   }
   const int slot = timeline_->take_slot();
   if (slot < 0) return {};
-  LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, kLiveSlot, slot));
+  LILY_RETURN_IF_ERROR(engine_.model.state.copy_slot(*engine_.backend, timeline_->live, slot));
   timeline_->checkpoints.push_back({position, slot});
   return {};
 }
 
-// Computes the rest of the prompt; the last pass chooses the first token. False: cancelled.
+// The timeline is what a pass makes it. Positions where the request wants a checkpoint end a pass.
+Result<void> Session::extend(const GenerateRequest& request, std::span<const TokenId> tokens, int state) {
+  timeline_->append(tokens, state);
+  const int position = static_cast<int>(timeline_->tokens.size());
+  if (position == request.checkpoint_at) LILY_RETURN_IF_ERROR(keep_checkpoint(position));
+  return {};
+}
+
+// A chunk of the prompt that is not its last one.
+Result<void> Session::compute(const GenerateRequest& request, std::span<const TokenId> tokens) {
+  const int before = timeline_->live, after = 1 - before;
+  LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model,
+                                {.tokens = tokens, .position = static_cast<int>(timeline_->tokens.size()),
+                                 .state_in = before, .state_out = after, .cancel = request.cancel}));
+  return extend(request, tokens, after);
+}
+
+// Computes the rest of the prompt but for its last chunk, and enqueues that: it chooses the first token. False: cancelled, and the
+// timeline ends with the last whole chunk.
 Result<bool> Session::prefill(const GenerateRequest& request) {
   const std::span<const TokenId> prompt = request.prompt;
   const int total = static_cast<int>(prompt.size());
-  for (int position = static_cast<int>(timeline_->tokens.size()); position < total;) {
+  for (;;) {
     if (cancelled(request)) return false;
+    const int position = static_cast<int>(timeline_->tokens.size());
     int end = std::min(position + engine_.model.buffers.max_rows(), total);
     if (position < request.checkpoint_at && request.checkpoint_at < end) end = request.checkpoint_at;
     const auto tokens = prompt.subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(end - position));
-    const auto computed = run({.tokens = tokens, .position = position, .choose = end == total, .cancel = request.cancel});
-    if (!computed && computed.error().code == ErrorCode::kCancelled) {
-      LILY_RETURN_IF_ERROR(rewind(position));
-      return false;
-    }
+    const auto computed = end < total ? compute(request, tokens)
+                                      : passes_->begin({tokens, position, timeline_->live, request.cancel});
+    if (!computed && computed.error().code == ErrorCode::kCancelled) return false;
     LILY_RETURN_IF_ERROR(computed);
-    position = end;
-    if (position == request.checkpoint_at) LILY_RETURN_IF_ERROR(keep_checkpoint(position));
-    if (request.on_prefill) request.on_prefill(position, total);
+    if (end == total) return true;
+    if (request.on_prefill) request.on_prefill(end, total);
   }
-  return true;
-}
-
-// A pass after which the timeline ends with its tokens.
-Result<void> Session::run(const Step& step) {
-  const std::int32_t last_row = static_cast<std::int32_t>(step.tokens.size()) - 1;
-  engine_.model.buffers.write_sampling(*engine_.backend, 0, engine_.sampling.address());
-  LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model,
-                                {.tokens = step.tokens, .position = step.position,
-                                 .head = {.kind = step.choose ? HeadUse::Kind::kChoose : HeadUse::Kind::kNone},
-                                 .head_rows = std::span(&last_row, step.choose ? 1 : 0), .cancel = step.cancel}));
-  timeline_->tokens.insert(timeline_->tokens.end(), step.tokens.begin(), step.tokens.end());
-  return {};
 }
 
 Result<GenerateResult> Session::generate(const GenerateRequest& request) {
   LILY_RETURN_IF_ERROR(check_request(engine_, request));
+  settle();
   auto answer = answer_from_state(request);
   // A failed pass leaves state and timeline out of step with each other.
   if (!answer) clear();
@@ -252,26 +277,44 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
   GenerateResult& result = generation.result();
   result.prompt_tokens = static_cast<int>(request.prompt.size());
   LILY_TRY(result.cached_tokens, resume(request.prompt));
+  // For the whole answer: running out of pages halfway would lose the work, and the table is not written while a pass is under way.
+  engine_.model.state.truncate(0, result.cached_tokens);
+  LILY_RETURN_IF_ERROR(engine_.model.state.reserve(*engine_.backend, 0, result.prompt_tokens + generation.limit()));
   engine_.sampling.begin(*engine_.backend, request.sampling, request.prompt);
-  const auto prefill_start = Clock::now();
-  LILY_TRY(bool going, prefill(request));
-  result.prefill_seconds = seconds_since(prefill_start);
-  if (!going) generation.finish(FinishReason::kCancelled);
-  const auto decode_start = Clock::now();
-  const std::uint64_t barriers_before = engine_.backend->barriers(), launches_before = engine_.backend->launches();
-  while (going) {
-    LILY_TRY(const ChosenToken chosen, engine_.model.buffers.read_chosen(*engine_.backend, 0));
-    LILY_TRY(going, generation.take(chosen));
-    if (going && cancelled(request)) going = generation.finish(FinishReason::kCancelled);
-    if (!going) break;
-    engine_.sampling.set_draw(*engine_.backend, result.tokens.size());
-    LILY_RETURN_IF_ERROR(run({.tokens = std::span(&result.tokens.back(), 1),
-                              .position = static_cast<int>(timeline_->tokens.size()), .choose = true}));
+  DecodeWay way = engine_.decode_way;
+  if (request.lockstep) way.in_flight = 1;
+  passes_ = std::make_unique<AnswerPasses>(*engine_.backend, engine_.model, engine_.sampling, way);
+  LILY_TRY(const bool begun, prefill(request));
+  if (!begun) {
+    generation.finish(FinishReason::kCancelled);
+    return result;
   }
-  result.decode_seconds = seconds_since(decode_start);
+  const std::uint64_t barriers_before = engine_.backend->barriers(), launches_before = engine_.backend->launches();
+  LILY_RETURN_IF_ERROR(decode(request, generation));
+  result.decode_passes = passes_->n_begun() - 1;
   result.decode_barriers = engine_.backend->barriers() - barriers_before;
   result.decode_launches = engine_.backend->launches() - launches_before;
   return result;
+}
+
+// Token after token. With two passes in flight the next one is enqueued before the token of the last is looked at, but none behind
+// the last token that the request allows.
+Result<void> Session::decode(const GenerateRequest& request, Generation& generation) {
+  const GenerateResult& result = generation.result();
+  for (bool going = true; going;) {
+    while (passes_->can_follow() && passes_->n_begun() < generation.limit()) LILY_RETURN_IF_ERROR(passes_->follow());
+    LILY_TRY(const auto taken, passes_->take());
+    if (result.tokens.empty()) {
+      LILY_RETURN_IF_ERROR(extend(request, std::span(request.prompt).subspan(timeline_->tokens.size()), taken.state));
+      generation.first_token_is_there();
+      if (request.on_prefill) request.on_prefill(result.prompt_tokens, result.prompt_tokens);
+    } else {
+      timeline_->append(std::span(&result.tokens.back(), 1), taken.state);
+    }
+    LILY_TRY(going, generation.take(taken.chosen));
+    if (going && cancelled(request)) going = generation.finish(FinishReason::kCancelled);
+  }
+  return {};
 }
 
 }  // namespace lily

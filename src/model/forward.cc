@@ -11,14 +11,15 @@ namespace {
 // The steps of one pass over a backend, with the buffers that tie them together.
 class Pass {
  public:
-  Pass(Backend& backend, Model& model, const std::atomic<bool>* cancel)
+  Pass(Backend& backend, Model& model, int block, const std::atomic<bool>* cancel)
       : backend_(backend),
+        block_(block),
         cancel_(cancel),
         spec_(model.weights.spec),
         weights_(model.weights),
         model_(model),
         at_(model.buffers.activation()),
-        control_(model.buffers.device_control()) {}
+        control_(model.buffers.device_control(block)) {}
 
   // False: cancelled.
   bool layers() {
@@ -94,8 +95,8 @@ class Pass {
   }
 
   void choose(const HeadUse& use, int first) {
-    backend_.choose({control_, at_.logits, model_.buffers.device_sampling(), model_.buffers.device_chosen(), use.next_tokens,
-                     first, spec_.vocab_rows, model_.vocab_used});
+    backend_.choose({control_, at_.logits, model_.buffers.device_sampling(block_), model_.buffers.device_chosen(block_),
+                     use.next_tokens, first, spec_.vocab_rows, model_.vocab_used});
   }
 
   void score(const HeadUse& use, int first) {
@@ -108,6 +109,7 @@ class Pass {
   }
 
   Backend& backend_;
+  int block_;
   const std::atomic<bool>* cancel_;
   const ModelSpec& spec_;
   const ModelWeights& weights_;
@@ -151,20 +153,21 @@ Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const 
   return model;
 }
 
-Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const std::atomic<bool>* cancel) {
-  const PassControl& control = model.buffers.control();
+Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const ControlUse& from, const std::atomic<bool>* cancel) {
+  const PassControl& control = model.buffers.control(from.block);
   check_bounds(control, model);
-  model.buffers.upload_control(backend);
+  model.buffers.upload_control(backend, from.block, from.tokens);
   const int head_blocks =
       use.kind == HeadUse::Kind::kNone ? 0 : (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows;
   const PassKey key{.rows_bound = control.n_rows,
+                    .control_block = from.block,
                     .head_blocks = head_blocks,
                     .score = use.kind == HeadUse::Kind::kScore,
                     .n_top = use.n_top,
                     .reference_log_probs = use.reference_log_probs,
                     .next_tokens = use.next_tokens};
   if (backend.begin(key)) {
-    Pass pass(backend, model, cancel);
+    Pass pass(backend, model, from.block, cancel);
     bool going = pass.layers();
     for (int block = 0; going && block < head_blocks; ++block) going = pass.head(use, block * kHeadBlockRows);
     if (!going) {
@@ -175,19 +178,25 @@ Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const
   return backend.submit();
 }
 
-Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request) {
-  const int n = static_cast<int>(request.tokens.size());
+Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& request) {
+  const bool given = !request.tokens.empty();
+  const int n = given ? static_cast<int>(request.tokens.size()) : 1;
   LILY_RETURN_IF_ERROR(model.state.reserve(backend, 0, request.position + n));
-  PassControl& control = model.buffers.control();
+  PassControl& control = model.buffers.control(request.block);
   control.n_rows = n;
   control.n_segments = 1;
   control.segments[0] = {.first_row = 0, .n_rows = n, .position = request.position, .sequence = 0,
-                         .state_in = request.position == 0 ? -1 : kLiveSlot, .state_out = kLiveSlot, .snapshots = -1,
-                         .reserved = 0};
+                         .state_in = request.position == 0 ? -1 : request.state_in, .state_out = request.state_out,
+                         .snapshots = -1, .reserved = 0};
   std::copy(request.tokens.begin(), request.tokens.end(), control.tokens);
   control.n_head_rows = static_cast<std::int32_t>(request.head_rows.size());
   std::copy(request.head_rows.begin(), request.head_rows.end(), control.head_rows);
-  LILY_TRY(const Ticket ticket, forward(backend, model, request.head, request.cancel));
+  using enum PassBuffers::TokensFrom;
+  return forward(backend, model, request.head, {.block = request.block, .tokens = given ? kHost : kDevice}, request.cancel);
+}
+
+Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request) {
+  LILY_TRY(const Ticket ticket, enqueue_pass(backend, model, request));
   return backend.wait(ticket);
 }
 

@@ -35,22 +35,33 @@ struct HeadUse {
   std::int32_t* next_tokens = nullptr;  // kChoose: where the next pass reads its tokens, on devices that run ahead
 };
 
+// Which control block the pass reads, and who wrote its tokens there.
+struct ControlUse {
+  int block = 0;
+  PassBuffers::TokensFrom tokens = PassBuffers::TokensFrom::kHost;
+};
+
 // Enqueues the pass and returns its ticket; results lie in model.buffers once the ticket is waited for. `cancel` is looked at
 // before every mixer, every layer's experts and every block of head rows: kCancelled, and the states that the pass writes to
 // are good for nothing.
-Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const std::atomic<bool>* cancel = nullptr);
+Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const ControlUse& control = {},
+                       const std::atomic<bool>* cancel = nullptr);
 
-// Consecutive tokens of sequence 0, whose live state is slot kLiveSlot.
+// Consecutive tokens of sequence 0.
 struct PassRequest {
-  std::span<const TokenId> tokens;
-  int position = 0;  // Of the first token; at 0 the sequence starts anew.
-  HeadUse head;
-  std::span<const std::int32_t> head_rows;  // Which of the tokens' rows.
+  std::span<const TokenId> tokens;  // Empty: one, which an earlier pass writes into the block (HeadUse::next_tokens).
+  int position = 0;                 // Of the first token; at 0 the sequence starts anew.
+  int state_in = 0, state_out = 0;  // Slots. Where they differ, the state before the pass stays.
+  HeadUse head = {};
+  std::span<const std::int32_t> head_rows = {};  // Which of the tokens' rows.
+  int block = 0;
   const std::atomic<bool>* cancel = nullptr;
 };
-inline constexpr int kLiveSlot = 0;
 
-// Reserves pages, fills in the control, runs the pass and waits for it.
+// Reserves pages, fills in the control and enqueues the pass. No pass in flight reads the same block; with a pass in flight, the pages
+// have been reserved before.
+Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& request);
+// The same, waited for.
 Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request);
 
 }  // namespace lily

@@ -2,6 +2,7 @@
 #include "model/pass.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
 namespace lily {
@@ -73,7 +74,8 @@ void take_activations(Allocator& to, const ModelSpec& spec, int rows, Activation
   to.take(out.logits, kHeadBlockRows, spec.vocab_rows);
 }
 
-constexpr std::size_t kScoreRowBytes = 3 * sizeof(float) + kMaxTopLogProbs * (sizeof(float) + sizeof(std::int32_t));
+constexpr std::size_t kBlockRowBytes = sizeof(SamplingControl*) + sizeof(ChosenToken);
+constexpr std::size_t kScoreRowBytes = 4 * sizeof(float) + kMaxTopLogProbs * (sizeof(float) + sizeof(std::int32_t));
 
 std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
@@ -91,7 +93,7 @@ std::size_t PassBuffers::bytes(const ModelSpec& spec, int max_rows) {
   Allocator counter(nullptr, nullptr);
   Activation activation{};
   take_activations(counter, spec, max_rows, activation);
-  return counter.total() + size(max_rows) * kScoreRowBytes;
+  return counter.total() + kBlocks * (sizeof(PassControl) + size(max_rows) * kBlockRowBytes) + size(max_rows) * kScoreRowBytes;
 }
 
 Result<PassBuffers> PassBuffers::create(Backend& backend, const ModelSpec& spec, int max_rows) {
@@ -102,25 +104,33 @@ Result<PassBuffers> PassBuffers::create(Backend& backend, const ModelSpec& spec,
   take_activations(allocator, spec, max_rows, buffers.activation_);
   LILY_RETURN_IF_ERROR(allocator.result());
   const std::size_t rows = size(max_rows);
-  LILY_TRY(buffers.control_, backend.allocate(sizeof(PassControl), "pass control"));
-  LILY_TRY(buffers.sampling_, backend.allocate(rows * sizeof(SamplingControl*), "sampling controls"));
-  LILY_TRY(buffers.chosen_, backend.allocate(rows * sizeof(ChosenToken), "chosen tokens"));
+  LILY_TRY(buffers.control_, backend.allocate(kBlocks * sizeof(PassControl), "pass control"));
+  LILY_TRY(buffers.sampling_, backend.allocate(kBlocks * rows * sizeof(SamplingControl*), "sampling controls"));
+  LILY_TRY(buffers.chosen_, backend.allocate(kBlocks * rows * sizeof(ChosenToken), "chosen tokens"));
   LILY_TRY(buffers.targets_, backend.allocate(rows * sizeof(std::int32_t), "targets"));
   LILY_TRY(buffers.target_log_prob_, backend.allocate(rows * sizeof(float), "scores"));
   LILY_TRY(buffers.top_ids_, backend.allocate(rows * kMaxTopLogProbs * sizeof(std::int32_t), "scores"));
   LILY_TRY(buffers.top_log_probs_, backend.allocate(rows * kMaxTopLogProbs * sizeof(float), "scores"));
   LILY_TRY(buffers.kl_, backend.allocate(rows * sizeof(float), "scores"));
   LILY_TRY(buffers.not_finite_, backend.allocate(rows * sizeof(std::int32_t), "scores"));
-  buffers.host_control_ = std::make_unique<PassControl>();
+  buffers.host_control_ = std::make_unique<PassControl[]>(kBlocks);
   return buffers;
 }
 
-void PassBuffers::upload_control(Backend& backend) const {
-  backend.write(control_, 0, std::as_bytes(std::span(host_control_.get(), 1)));
+// Only what this pass reads of the block, and no token that the device writes.
+void PassBuffers::upload_control(Backend& backend, int block, TokensFrom tokens) const {
+  const PassControl& control = host_control_[size(block)];
+  const auto bytes = std::as_bytes(std::span(&control, 1));
+  const auto upload = [&](std::size_t offset, std::size_t n) {
+    backend.write(control_, size(block) * sizeof control + offset, bytes.subspan(offset, n));
+  };
+  upload(0, offsetof(PassControl, segments) + size(control.n_segments) * sizeof(Segment));
+  if (tokens == TokensFrom::kHost) upload(offsetof(PassControl, tokens), size(control.n_rows) * sizeof(std::int32_t));
+  upload(offsetof(PassControl, head_rows), size(control.n_head_rows) * sizeof(std::int32_t));
 }
 
-void PassBuffers::write_sampling(Backend& backend, int row, SamplingControl* address) const {
-  backend.write(sampling_, size(row) * sizeof address, std::as_bytes(std::span(&address, 1)));
+void PassBuffers::write_sampling(Backend& backend, int row, SamplingControl* address, int block) const {
+  backend.write(sampling_, size(block * max_rows_ + row) * sizeof address, std::as_bytes(std::span(&address, 1)));
 }
 
 void PassBuffers::write_targets(Backend& backend, std::span<const std::int32_t> targets) const {
@@ -135,9 +145,9 @@ Result<const float*> PassBuffers::write_reference_log_probs(Backend& backend, st
   return reference_.as<const float>();
 }
 
-Result<ChosenToken> PassBuffers::read_chosen(Backend& backend, int row) const {
+Result<ChosenToken> PassBuffers::read_chosen(Backend& backend, int row, int block) const {
   ChosenToken chosen{};
-  LILY_RETURN_IF_ERROR(backend.read(chosen_, size(row) * sizeof chosen, std::as_writable_bytes(std::span(&chosen, 1))));
+  LILY_RETURN_IF_ERROR(backend.read(chosen_, size(block * max_rows_ + row) * sizeof chosen, std::as_writable_bytes(std::span(&chosen, 1))));
   return chosen;
 }
 

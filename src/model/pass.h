@@ -46,21 +46,27 @@ class PassBuffers {
 
   int max_rows() const { return max_rows_; }
 
+  // What the host tells a pass, and where it chooses tokens, exists twice: while a pass reads one block, the host fills the other for the
+  // pass behind it.
+  static constexpr int kBlocks = 2;
+
   // The host's side: filled in before a pass and read after it was waited for.
-  PassControl& control() { return *host_control_; }  // forward() uploads it.
-  void upload_control(Backend& backend) const;
-  void write_sampling(Backend& backend, int row, SamplingControl* address) const;
+  PassControl& control(int block = 0) { return host_control_[static_cast<std::size_t>(block)]; }  // forward() uploads it.
+  enum class TokensFrom { kHost, kDevice };  // kDevice: an earlier pass wrote them into the block.
+  void upload_control(Backend& backend, int block, TokensFrom tokens) const;
+  void write_sampling(Backend& backend, int row, SamplingControl* address, int block = 0) const;
   void write_targets(Backend& backend, std::span<const std::int32_t> targets) const;
   // Distributions [rows <= kHeadBlockRows, vocab_used] to compare with; their address. Memory for them is allocated when first asked for.
   Result<const float*> write_reference_log_probs(Backend& backend, std::span<const float> rows);
-  Result<ChosenToken> read_chosen(Backend& backend, int row) const;
+  Result<ChosenToken> read_chosen(Backend& backend, int row, int block = 0) const;
   Result<ScoreRows> read_score(Backend& backend, int n_rows, int n_top) const;
 
   // The steps' side: addresses in the backend's memory, which the host neither reads nor writes.
   const Activation& activation() const { return activation_; }
-  const PassControl* device_control() const { return control_.as<const PassControl>(); }
-  SamplingControl** device_sampling() const { return sampling_.as<SamplingControl*>(); }     // [max_rows]
-  ChosenToken* device_chosen() const { return chosen_.as<ChosenToken>(); }                   // [max_rows]
+  PassControl* device_control(int block) const { return control_.as<PassControl>() + block; }
+  std::int32_t* device_tokens(int block) const { return device_control(block)->tokens; }  // An address: nothing is read.
+  SamplingControl** device_sampling(int block) const { return sampling_.as<SamplingControl*>() + block * max_rows_; }  // [max_rows]
+  ChosenToken* device_chosen(int block) const { return chosen_.as<ChosenToken>() + block * max_rows_; }                // [max_rows]
   const std::int32_t* device_targets() const { return targets_.as<const std::int32_t>(); }   // [max_rows]
   ScoreAddresses device_score() const;
 
@@ -69,9 +75,10 @@ class PassBuffers {
   std::size_t vocab_rows_ = 0;
   std::vector<Buffer> owned_;
   Activation activation_{};
-  Buffer control_, sampling_, chosen_, targets_, reference_;
+  Buffer control_, sampling_, chosen_;  // [kBlocks] times what a pass needs.
+  Buffer targets_, reference_;
   Buffer target_log_prob_, top_ids_, top_log_probs_, kl_, not_finite_;
-  std::unique_ptr<PassControl> host_control_;
+  std::unique_ptr<PassControl[]> host_control_;
 };
 
 }  // namespace lily

@@ -54,12 +54,14 @@ Result<void> ModelState::reserve(Backend& backend, int sequence, int n_positions
                                            std::to_string(wanted) + " pages, " +
                                            std::to_string(pages.size() + free_pages_.size()) + " are free"};
   }
+  const std::size_t held = pages.size();
+  if (wanted <= held) return {};
   while (pages.size() < wanted) {
-    const std::size_t at = static_cast<std::size_t>(sequence) * static_cast<std::size_t>(table_stride_) + pages.size();
     pages.push_back(free_pages_.back());
     free_pages_.pop_back();
-    backend.write(table_, at * sizeof(std::int32_t), std::as_bytes(std::span(&pages.back(), 1)));
   }
+  const std::size_t at = static_cast<std::size_t>(sequence) * static_cast<std::size_t>(table_stride_) + held;
+  backend.write(table_, at * sizeof(std::int32_t), std::as_bytes(std::span(pages).subspan(held)));
   return {};
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/pass.h"
+#include "tests/engine/lazy_backend.h"
 #include "tests/engine/specs.h"
 
 namespace lily {
@@ -37,10 +39,10 @@ TEST(Plan, TwentyFourAndMoreFitAndTheFiguresAddUp) {
   EXPECT_EQ(plan_for(48 * kGiB).context_tokens, 262'144);
 }
 
-TEST(Plan, OneStateOfThe35BIsSixtyFourMegabytesAndAHalf) {
+TEST(Plan, AStateOfThe35BIsSixtyFourMegabytesAndAHalfAndThereAreTwo) {
   const auto plan = plan_for(48 * kGiB);
   // 30 layers of 32 x 128 x 128 floats and of 3 x 8,192 floats (the window is kept in f32).
-  EXPECT_NEAR(static_cast<double>(plan.state), 62'914'560.0 + 30 * 3 * 8192 * 4, 65'536);
+  EXPECT_NEAR(static_cast<double>(plan.state), 2 * (62'914'560.0 + 30 * 3 * 8192 * 4), 65'536);
 }
 
 TEST(Plan, WithoutAnAttentionLayerAPositionCostsNothing) {
@@ -51,6 +53,23 @@ TEST(Plan, WithoutAnAttentionLayerAPositionCostsNothing) {
   EXPECT_TRUE(plan.fits);
   EXPECT_EQ(plan.context_tokens, 262'144);
   EXPECT_FALSE(plan_memory(spec, {.memory_bytes = kGiB, .weight_bytes = kGiB}).fits);
+}
+
+TEST(Plan, TheScratchOfADeviceIsCounted) {
+  const PlanRequest request{.memory_bytes = 48 * kGiB, .weight_bytes = kWeights35b};
+  const auto emulator = *open_backend("emulator", {});
+  PlanRequest on_gpu = request;
+  on_gpu.backend_bytes = emulator->scratch_bytes(spec_35b(), request.chunk_tokens);
+  EXPECT_GT(on_gpu.backend_bytes, 1u << 20);
+  EXPECT_EQ(plan_memory(spec_35b(), on_gpu).scratch, plan_memory(spec_35b(), request).scratch + on_gpu.backend_bytes);
+}
+
+// A plan counts what a pass's buffers really take.
+TEST(Plan, ThePlannedScratchIsWhatIsAllocated) {
+  LazyBackend backend(*open_backend("cpu", {}));
+  const auto buffers = PassBuffers::create(backend, spec_35b(), 16);
+  ASSERT_TRUE(buffers.has_value());
+  EXPECT_EQ(backend.allocated_bytes(), PassBuffers::bytes(spec_35b(), 16));
 }
 
 TEST(Plan, AContextThatWasAskedForIsKeptOrRefusedWhole) {

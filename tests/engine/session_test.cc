@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/engine/pocket.h"
+#include "tests/model/fenced_backend.h"
 
 namespace lily {
 namespace {
@@ -142,6 +143,67 @@ TEST(SessionCancel, APromptStopsInTheMiddleOfAChunkAndTheSessionGoesOnFromItsChe
   ASSERT_TRUE(again.has_value()) << again.error().message;
   EXPECT_EQ(again->cached_tokens, 8);
   EXPECT_EQ(again->tokens, expected->tokens);
+}
+
+// On a CPU whose steps a test can watch.
+std::unique_ptr<Engine> open_fenced(EngineOptions options, FencedBackend*& fenced) {
+  options.make_backend = [&]() -> Result<std::unique_ptr<Backend>> {
+    auto opened = std::make_unique<FencedBackend>(*open_backend("cpu", {}));
+    fenced = opened.get();
+    return opened;
+  };
+  return open_or_fail(options);
+}
+
+// Without a checkpoint: the wish comes in the second chunk of three, and the first is kept.
+TEST(SessionCancel, APromptThatStopsKeepsItsWholeChunks) {
+  auto options = pocket_options();
+  options.chunk_tokens = 64;
+  FencedBackend* fenced = nullptr;
+  const auto engine = open_fenced(options, fenced);
+  std::atomic<bool> cancel = false;
+  GenerateRequest request{.prompt = {}, .sampling = greedy(), .max_tokens = 4, .cancel = &cancel};
+  for (int i = 0; i < 150; ++i) request.prompt.push_back(260 + i * 37 % 2000);
+  const auto cold = engine->session().generate(request);
+  ASSERT_TRUE(cold.has_value()) << cold.error().message;
+  engine->session().clear();
+  int n_routed = 0;
+  fenced->on_step = [&](const std::string& step) {
+    n_routed += step == "route";
+    if (n_routed == engine->spec().n_layers + 3) cancel = true;
+  };
+  const auto stopped = engine->session().generate(request);
+  ASSERT_TRUE(stopped.has_value()) << stopped.error().message;
+  EXPECT_EQ(stopped->finish, FinishReason::kCancelled);
+  EXPECT_EQ(n_routed, engine->spec().n_layers + 3);
+  fenced->on_step = nullptr;
+  cancel = false;
+  const auto again = engine->session().generate(request);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_EQ(again->cached_tokens, 64);
+  EXPECT_EQ(again->tokens, cold->tokens);
+}
+
+TEST(SessionCancel, AScoreStopsInTheMiddleOfAPass) {
+  FencedBackend* fenced = nullptr;
+  const auto engine = open_fenced(pocket_options(), fenced);
+  const std::vector<TokenId> ids(40, 300);
+  std::atomic<bool> cancel = false;
+  const ScoreRequest request{.ids = ids, .cancel = &cancel};
+  int n_routed = 0;
+  fenced->on_step = [&](const std::string& step) {
+    n_routed += step == "route";
+    if (n_routed == 2) cancel = true;
+  };
+  const auto stopped = engine->score(request);
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(n_routed, 2);
+  fenced->on_step = nullptr;
+  cancel = false;
+  const auto whole = engine->score(request);
+  ASSERT_TRUE(whole.has_value()) << whole.error().message;
+  EXPECT_EQ(whole->size(), ids.size());
 }
 
 TEST_F(SessionTest, BadRequestsAreRefusedByName) {

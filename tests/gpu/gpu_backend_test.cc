@@ -79,6 +79,7 @@ TEST_F(GpuBackendTest, EveryPartOfAKeyTellsPassesApart) {
   const std::array keys{rows(1),
                         rows(2),
                         PassKey{.rows_bound = 1, .head_blocks = 1},
+                        PassKey{.rows_bound = 1, .control_block = 1},
                         PassKey{.rows_bound = 1, .score = true},
                         PassKey{.rows_bound = 1, .n_top = 2},
                         PassKey{.rows_bound = 1, .reference_log_probs = &log_probs},

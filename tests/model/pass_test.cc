@@ -62,7 +62,7 @@ class PassTest : public ::testing::Test {
                                                      .head = {.kind = HeadUse::Kind::kChoose}, .head_rows = std::span(&last, 1)}));
     LILY_TRY(const ChosenToken chosen, model_->buffers.read_chosen(backend, 0));
     seen.chosen = chosen.token, seen.log_prob = chosen.log_prob;
-    LILY_RETURN_IF_ERROR(model_->state.copy_slot(backend, kLiveSlot, 1));
+    LILY_RETURN_IF_ERROR(model_->state.copy_slot(backend, 0, 1));
     const std::int32_t rows[] = {3, 9};
     model_->buffers.write_targets(backend, std::vector<std::int32_t>{300, 301});
     HeadUse score{.kind = HeadUse::Kind::kScore, .n_top = 2};
@@ -71,7 +71,7 @@ class PassTest : public ::testing::Test {
     LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.tokens = std::span(all).last(10), .position = 10, .head = score, .head_rows = rows}));
     LILY_TRY(const ScoreRows scored, model_->buffers.read_score(backend, 2, 2));
     seen.scores = scored.target_log_prob, seen.kl = scored.kl, seen.top_ids = scored.top_ids;
-    LILY_RETURN_IF_ERROR(model_->state.copy_slot(backend, 1, kLiveSlot));
+    LILY_RETURN_IF_ERROR(model_->state.copy_slot(backend, 1, 0));
     LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.tokens = std::span(all).last(10), .position = 10, .head = score, .head_rows = rows}));
     LILY_TRY(const ScoreRows again, model_->buffers.read_score(backend, 2, 2));
     EXPECT_EQ(again.target_log_prob, scored.target_log_prob);

@@ -32,8 +32,8 @@ class EmulatorRecording final : public Device::Recording {
 
 }  // namespace
 
-// Pages that nobody may touch but kernels while something runs, and the host through access().
-// Adopted memory is the host's and stays as it is.
+// Pages that nobody may touch but kernels while something runs, and the host through write() and
+// read(). Adopted memory is the host's and stays as it is.
 class EmulatorDevice::Memory {
  public:
   explicit Memory(std::unique_ptr<Emulator> emulator) : emulator_(std::move(emulator)) {}

@@ -44,6 +44,7 @@ class GpuBackend final : public Backend {
   // Scratch of all steps; kInvalidArgument where max_rows is not in 1 .. kMaxPassRows. Forgets
   // recordings.
   Result<void> prepare(const ModelSpec& spec, int max_rows) override;
+  std::size_t scratch_bytes(const ModelSpec& spec, int max_rows) const override;
   Result<Buffer> allocate(std::size_t bytes, std::string_view what) override;
   Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) override;
   void write(const Buffer& to, std::size_t offset, std::span<const std::byte> bytes) override;

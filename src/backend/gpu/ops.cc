@@ -94,8 +94,12 @@ Result<void> GpuBackend::prepare(const ModelSpec& spec, int max_rows) {
   scratch_used_ = 0;
   spec_ = spec;
   max_rows_ = max_rows;
-  LILY_TRY(scratch_, allocate(scratch_bytes(spec, max_rows, mechanisms_), "scratch"));
+  LILY_TRY(scratch_, allocate(gpu::scratch_bytes(spec, max_rows, mechanisms_), "scratch"));
   return {};
+}
+
+std::size_t GpuBackend::scratch_bytes(const ModelSpec& spec, int max_rows) const {
+  return gpu::scratch_bytes(spec, max_rows, mechanisms_);
 }
 
 // The same buffer, with its end told to whoever keeps recordings.

@@ -26,7 +26,8 @@ CudaDevice::CudaDevice(std::shared_ptr<Context> context, std::shared_ptr<Memory>
             .description = description(*context_),
             .layout = WeightLayout::kRowMajor,
             .kv_element_bytes = 2,
-            .memory_bytes = context_->free_bytes()} {}
+            .memory_bytes = context_->free_bytes(),
+            .runs_ahead = true} {}
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create() {
   LILY_TRY(auto context, Context::create());
