@@ -5,7 +5,7 @@
 namespace {
 
 [[maybe_unused]] const bool prepared = [] {
-  lily::fake_metal::reset({.max_buffer_bytes = 12 << 20});
+  lily::fake_metal::reset({.max_buffer_bytes = 14 << 20});
   lily::fake_metal::check_objects_at_exit();
   return true;
 }();
