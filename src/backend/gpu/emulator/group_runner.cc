@@ -49,6 +49,7 @@ GroupRunner::GroupRunner() = default;
 GroupRunner::~GroupRunner() {
   for (auto& fiber : fibers_) {
     if (fiber->tsan != nullptr) tsan::destroy(fiber->tsan);
+    abandon_fiber(*fiber);  // Whoever maps these addresses next finds no frames of ours.
     unmap_stack(fiber->stack, kStackBytes);
   }
 }
