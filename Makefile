@@ -1,5 +1,5 @@
 # The front door: every target is a few words that call CMake, ctest or a script of tools/. CMakePresets.json says how things are built.
-# CUDA_TARGETS=90 compiles CUDA kernels for one kind of card only.
+# CUDA_TARGETS=90a compiles CUDA kernels for one kind of card only.
 #   make run ARGS='-p "What is 17 + 25?" --greedy --no-thinking'      make test
 ARGS ?= -p "What is the capital of France?" --greedy --no-thinking
 FUZZ_RUNS ?= 1000000

@@ -11,12 +11,14 @@ ARROWS = {
     "backend": SPEC,
     "backend/reference": SPEC | {"backend"},
     "backend/cpu": SPEC | {"backend"},
-    "backend/gpu": SPEC | {"backend", "backend/gpu/steps", "backend/gpu/emulator", "backend/gpu/metal"},
+    "backend/gpu": SPEC | {"backend", "backend/gpu/steps", "backend/gpu/emulator", "backend/gpu/metal", "backend/gpu/cuda"},
     "backend/gpu/steps": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels"},
     "backend/gpu/dialect": {"backend/gpu", "backend/gpu/emulator"},
     "backend/gpu/kernels": {"backend/gpu", "backend/gpu/dialect"},
     "backend/gpu/emulator": BASE | {"backend/gpu"},
     "backend/gpu/metal": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels"},
+    "backend/gpu/cuda": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels", "backend/gpu/cuda/kernels"},
+    "backend/gpu/cuda/kernels": {"backend/gpu/dialect", "backend/gpu/kernels"},
     "model": SPEC | {"backend", "weights"},
     "engine": SPEC | {"model", "text", "weights", "backend"},
     "cli": SPEC | {"engine", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.
@@ -44,7 +46,7 @@ LIBRARIES = {
     "arm_neon.h": {"backend/cpu", "engine"},
     "cpuid.h": {"backend/cpu"},
     "MetalPerformancePrimitives/": {"backend/gpu/dialect"},
-    "cuda.h": {"backend/gpu"},
+    "cuda.h": {"backend/gpu/cuda"},
     "ucontext.h": {"backend/gpu/emulator"},
 }
 IN_HEADERS = {"tl/expected.hpp", "cuda.h", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}

@@ -24,15 +24,10 @@ Result<std::shared_ptr<Context>> Context::create() {
 
 Result<void> Context::open() {
   char name[256] = "";
-  int major = 0, minor = 0;
-  const auto attribute = [&](int& value, CUdevice_attribute which) {
-    return driver_.check(driver_.cuDeviceGetAttribute(&value, which, device_),
-                         "asking what the device is");
-  };
   LILY_RETURN_IF_ERROR(driver_.check(driver_.cuDeviceGetName(name, sizeof name, device_),
                                      "asking the device's name"));
-  LILY_RETURN_IF_ERROR(attribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
-  LILY_RETURN_IF_ERROR(attribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  LILY_TRY(const int major, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+  LILY_TRY(const int minor, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   name_ = name;
   capability_ = 10 * major + minor;
   if (capability_ < kOldestCapability) {
@@ -45,6 +40,13 @@ Result<void> Context::open() {
 
 Context::~Context() {
   if (context_ != nullptr) driver_.cuDevicePrimaryCtxRelease(device_);
+}
+
+Result<int> Context::attribute(CUdevice_attribute which) const {
+  int value = 0;
+  LILY_RETURN_IF_ERROR(driver_.check(driver_.cuDeviceGetAttribute(&value, which, device_),
+                                     "asking what the device is"));
+  return value;
 }
 
 std::uint64_t Context::free_bytes() const {

@@ -26,6 +26,7 @@ class Context {
   const std::string& name() const { return name_; }
   int capability() const { return capability_; }  // 90: 9.0
   std::uint64_t free_bytes() const;
+  Result<int> attribute(CUdevice_attribute which) const;
 
  private:
   Context(const Driver& driver, CUdevice device) : driver_(driver), device_(device) {}

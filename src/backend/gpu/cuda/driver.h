@@ -37,9 +37,11 @@
   X(cuModuleUnload)              \
   X(cuModuleGetFunction)         \
   X(cuFuncGetAttribute)          \
+  X(cuFuncSetAttribute)          \
   X(cuGraphCreate)               \
   X(cuGraphDestroy)              \
   X(cuGraphAddKernelNode)        \
+  X(cuGraphAddDependencies)      \
   X(cuGraphInstantiateWithFlags) \
   X(cuGraphExecDestroy)          \
   X(cuGraphLaunch)

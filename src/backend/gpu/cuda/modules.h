@@ -9,15 +9,22 @@
 #include <vector>
 
 #include "backend/gpu/cuda/context.h"
+#include "backend/gpu/cuda/lowering.h"
 #include "backend/gpu/kernel.h"
 
 namespace lily::gpu::cuda {
 
-// Machine code for several generations and portable code for the rest, of one file of kernels/.
+// Machine code for several generations and portable code for the rest, of one file of kernels/; of
+// cuda/kernels/, for those that it is written for.
 struct CompiledFile {
   std::string_view file;  // "embed.cc"
   const void* code;
 };
+// The kernel that a node runs.
+inline std::string_view kernel_name(const Node& node) {
+  return node.own.empty() ? node.shared->name : node.own;
+}
+
 // Made by the build (CMakeLists.txt).
 std::span<const CompiledFile> compiled_files();
 
@@ -30,8 +37,8 @@ class Modules {
 
   // kDevice names the kernel that failed.
   Result<void> load(std::span<const Kernel> kernels);
-  // The function for launches of this many threads.
-  Result<CUfunction> find(const Kernel& kernel, unsigned threads) const;
+  Result<CUfunction> find(const Node& node) const;
+  const Card& card() const { return card_; }
 
  private:
   struct Function {
@@ -39,11 +46,13 @@ class Modules {
     unsigned max_threads;
   };
   Result<CUmodule> module_of(std::string_view file);
-  Result<Function> function_of(CUmodule module, const Kernel& kernel) const;
+  Result<Function> function_of(CUmodule module, std::string_view name) const;
+  Result<void> load_own();
 
   std::shared_ptr<Context> context_;
   std::map<std::string, CUmodule, std::less<>> modules_;    // By file.
   std::map<std::string, Function, std::less<>> functions_;  // By kernel.
+  Card card_;
 };
 
 }  // namespace lily::gpu::cuda

@@ -4,20 +4,39 @@
 #include <utility>
 #include <vector>
 
+#include "backend/gpu/cuda/lowering.h"
+
 namespace lily::gpu::cuda {
 namespace {
 
 // The arguments are copied by the driver when the node is made.
-CUDA_KERNEL_NODE_PARAMS node_params(const Launch& launch, CUfunction function, void** arguments) {
+CUDA_KERNEL_NODE_PARAMS node_params(const Node& node, CUfunction function, void** arguments) {
   CUDA_KERNEL_NODE_PARAMS params{};
   params.func = function;
-  params.gridDimX = launch.grid.x;
-  params.gridDimY = launch.grid.y;
-  params.gridDimZ = launch.grid.z;
-  params.blockDimX = launch.threads;
+  params.gridDimX = node.grid.x;
+  params.gridDimY = node.grid.y;
+  params.gridDimZ = node.grid.z;
+  params.blockDimX = node.threads;
   params.blockDimY = params.blockDimZ = 1;
+  params.sharedMemBytes = node.shared_bytes;
   params.kernelParams = arguments;
   return params;
+}
+
+// From each node of a stage to one of the next. A node that waits for itself may start early where
+// a single one is before it.
+Result<void> add_edges(const Driver& cu, CUgraph graph, const std::vector<CUgraphNode>& from,
+                       CUgraphNode to, bool early) {
+  CUgraphEdgeData edge{};
+  if (early && from.size() == 1) {
+    edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+    edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  }
+  for (const CUgraphNode& node : from) {
+    LILY_RETURN_IF_ERROR(cu.check(cu.cuGraphAddDependencies(graph, &node, &to, &edge, 1),
+                                  "ordering the kernels of a pass"));
+  }
+  return {};
 }
 
 }  // namespace
@@ -38,23 +57,22 @@ Result<void> CudaRecording::add_nodes(const Program& program, const Modules& mod
   const Driver& cu = context_->use();
   LILY_RETURN_IF_ERROR(cu.check(cu.cuGraphCreate(&graph_, 0), "making a graph"));
   std::vector<CUgraphNode> before, stage;  // Nodes of the stage before, of this one.
-  for (std::size_t i = 0; i < program.launches().size(); i++) {
-    const Launch& launch = program.launches()[i];
-    if (program.barrier_before(i)) {
+  for (const Node& node : lower(program, modules.card())) {
+    if (node.barrier_before) {
       before = std::move(stage);
       stage.clear();
     }
-    LILY_TRY(const CUfunction function, modules.find(*launch.kernel, launch.threads));
-    void* arguments[] = {const_cast<std::byte*>(launch.args.data())};
-    const auto params = node_params(launch, function, arguments);
-    CUgraphNode node = nullptr;
-    const CUresult result =
-        cu.cuGraphAddKernelNode(&node, graph_, before.data(), before.size(), &params);
+    LILY_TRY(const CUfunction function, modules.find(node));
+    void* arguments[] = {const_cast<std::byte*>(node.args.data())};
+    const auto params = node_params(node, function, arguments);
+    CUgraphNode added = nullptr;
+    const CUresult result = cu.cuGraphAddKernelNode(&added, graph_, nullptr, 0, &params);
     if (result != CUDA_SUCCESS) {
       return cu.error(result,
-                      std::string("recording kernel '").append(launch.kernel->name).append("'"));
+                      std::string("recording kernel '").append(kernel_name(node)).append("'"));
     }
-    stage.push_back(node);
+    LILY_RETURN_IF_ERROR(add_edges(cu, graph_, before, added, node.waits));
+    stage.push_back(added);
   }
   return {};
 }

@@ -1,0 +1,181 @@
+// gdn_scan_many for Hopper: the delta rule of many rows, token after token in fp32, with one
+// exchange between lanes a token where gdn_scan.cc has two: k S and q S are summed together, since
+// q S' = decay q S + (q k) d; q k is worked out beforehand, 16 tokens at a time.
+// Grid: x four groups a value head, y segments; 256 threads. A warp has 4 columns of S, lane =
+// 2 part + pair: keys 4 part + 64 m + e of a pair of columns. Four sums over 16 parts share one
+// butterfly. gdn_norm.cc follows.
+// Shared memory: two stages of 16 tokens, one in use while the other arrives.
+// Traffic: as gdn_scan_many. Bound by fp32: 4 operations an element of S and token.
+// A layer of 2,048 tokens of the 35B on an H200: gdn_scan_many 920 us; lanes of one column and 16
+// keys, which read four times as much shared memory, 777 us.
+#include "backend/gpu/kernels/gdn_scan_params.h"
+
+#include "backend/gpu/dialect/dialect.h"
+
+#include "backend/gpu/cuda/kernels/stage.h"
+#include "backend/gpu/kernels/pass.h"
+
+KERNEL_CONST uint kScanTokens = 16;
+
+struct ScanStage {
+  float4 q[16][32], k[16][32];
+  float v[16][32];
+  float4 gates[16];  // decay, beta, q k
+};
+struct ScanShared {
+  ScanStage stages[2];
+  float o[16][32];
+};
+
+// What a group works on.
+struct ScanTask {
+  uint head, key_head, first_column;
+};
+
+// Tokens row .. row + n - 1 on their way to shared memory.
+FN void scan_fetch(const GdnScanParams& a, ScanStage& to, const ScanTask& task, uint row, uint n) {
+  const uint tid = threadIdx.x;
+  for (uint i = tid; i < n * 32; i += 256) {
+    const ulong at = (((ulong)row + i / 32) * a.n_key_heads + task.key_head) * 128 + i % 32 * 4;
+    copy16(&to.q[i / 32][i % 32], a.q + at);
+    copy16(&to.k[i / 32][i % 32], a.k + at);
+  }
+  if (tid < n * 8) {
+    copy16(&to.v[tid / 8][tid % 8 * 4],
+           a.v + (((ulong)row + tid / 8) * a.n_value_heads + task.head) * 128 + task.first_column +
+               tid % 8 * 4);
+  }
+  if (tid < n) {
+    const ulong at = ((ulong)row + tid) * a.n_value_heads + task.head;
+    to.gates[tid].x = a.decay[at];
+    to.gates[tid].y = a.beta[at];
+  }
+}
+
+FN void scan_products(ScanStage& stage, uint n) {
+  const uint lane = threadIdx.x % 32;
+  for (uint t = threadIdx.x / 32; t < n; t += 8) {
+    const float4 q = stage.q[t][lane], k = stage.k[t][lane];
+    const float sum = lanes_sum(m_fma(q.x, k.x, m_fma(q.y, k.y, m_fma(q.z, k.z, q.w * k.w))));
+    if (lane == 0) stage.gates[t].z = sum;
+  }
+}
+
+// This lane's 8 keys of its two columns.
+FN float* scan_address(const GdnScanParams& a, const ScanTask& task, int slot, uint i) {
+  const uint lane = threadIdx.x % 32,
+             column = task.first_column + threadIdx.x / 32 * 4 + lane % 2 * 2;
+  const uint key = lane / 2 * 4 + i / 4 * 64 + i % 4;
+  return a.states + (ulong)(uint)slot * a.slot_floats + (task.head * 128 + key) * 128 + column;
+}
+FN void scan_load(const GdnScanParams& a, const ScanTask& task, int slot, float2* s) {
+  UNROLL for (uint i = 0; i < 8; i++) {
+    s[i] = slot < 0 ? make_float2(0.0f, 0.0f) : *(const float2*)scan_address(a, task, slot, i);
+  }
+}
+FN void scan_store(const GdnScanParams& a, const ScanTask& task, int slot, const float2* s) {
+  UNROLL for (uint i = 0; i < 8; i++) * (float2*)scan_address(a, task, slot, i) = s[i];
+}
+
+// A token as this lane sees it: q and k of its keys, v of the column whose sum it will hold.
+struct ScanToken {
+  float q[8], k[8], v;
+  float4 gates;
+};
+FN void scan_token(const ScanStage& stage, uint t, ScanToken& x) {
+  const uint lane = threadIdx.x % 32;
+  UNROLL for (uint m = 0; m < 2; m++) {
+    const float4 q = stage.q[t][m * 16 + lane / 2], k = stage.k[t][m * 16 + lane / 2];
+    x.q[4 * m] = q.x, x.q[4 * m + 1] = q.y, x.q[4 * m + 2] = q.z, x.q[4 * m + 3] = q.w;
+    x.k[4 * m] = k.x, x.k[4 * m + 1] = k.y, x.k[4 * m + 2] = k.z, x.k[4 * m + 3] = k.w;
+  }
+  x.v = stage.v[t][threadIdx.x / 32 * 4 + lane % 2 * 2 + (lane >> 3 & 1u)];
+  x.gates = stage.gates[t];
+}
+
+// Sums over the 16 parts: lanes below 16 get k's, the others q's; of the pair's second column those
+// with 8 in their number.
+FN float scan_sum(float2 ks, float2 qs, uint lane) {
+  const bool q = (lane & 16u) != 0, second = (lane & 8u) != 0;
+  const float x = (q ? qs.x : ks.x) + lanes_xor(q ? ks.x : qs.x, 16);
+  const float y = (q ? qs.y : ks.y) + lanes_xor(q ? ks.y : qs.y, 16);
+  float sum = (second ? y : x) + lanes_xor(second ? x : y, 8);
+  sum += lanes_xor(sum, 4);
+  return sum + lanes_xor(sum, 2);
+}
+
+// Returns o, in lanes from 16 on, of the column as in scan_sum.
+FN float scan_step(float2* s, const ScanToken& x, uint lane) {
+  float2 ks[2], qs[2];
+  UNROLL for (uint m = 0; m < 2; m++) {
+    ks[m] = qs[m] = make_float2(0.0f, 0.0f);
+    UNROLL for (uint e = 0; e < 4; e++) {
+      const float2 old = s[4 * m + e];
+      ks[m] =
+          make_float2(m_fma(x.k[4 * m + e], old.x, ks[m].x), m_fma(x.k[4 * m + e], old.y, ks[m].y));
+      qs[m] =
+          make_float2(m_fma(x.q[4 * m + e], old.x, qs[m].x), m_fma(x.q[4 * m + e], old.y, qs[m].y));
+    }
+  }
+  const float sum = scan_sum(make_float2(ks[0].x + ks[1].x, ks[0].y + ks[1].y),
+                             make_float2(qs[0].x + qs[1].x, qs[0].y + qs[1].y), lane);
+  const float decay = x.gates.x;
+  const float mine = x.gates.y * m_fma(-decay, sum, x.v);
+  const float2 d = make_float2(lanes_read(mine, lane & 1u), lanes_read(mine, (lane & 1u) + 8));
+  UNROLL for (uint i = 0; i < 8; i++) {
+    s[i] = make_float2(m_fma(x.k[i], d.x, decay * s[i].x), m_fma(x.k[i], d.y, decay * s[i].y));
+  }
+  return m_fma(x.gates.z, (lane & 8u) != 0 ? d.y : d.x, decay * sum);
+}
+
+// The stage's tokens; row: the first's in the segment.
+FN void scan_stage(const GdnScanParams& a, ScanShared& sm, const ScanStage& stage,
+                   const ScanTask& task, const PassBlock& segment, uint row, uint n, float2* s) {
+  const uint lane = threadIdx.x % 32,
+             column = threadIdx.x / 32 * 4 + lane % 2 * 2 + (lane >> 3 & 1u);
+  ScanToken now, next;
+  scan_token(stage, 0, now);
+#pragma unroll 4
+  for (uint t = 0; t < n; t++) {
+    scan_token(stage, u_min(t + 1, n - 1), next);
+    const float o = scan_step(s, now, lane);
+    if ((lane & 22u) == 16u) sm.o[t][column] = o;
+    if (segment.snapshots >= 0) scan_store(a, task, segment.snapshots + (int)(row + t), s);
+    now = next;
+  }
+}
+
+CUDA_KERNEL(delta_scan, GdnScanParams, 256, 1) {
+  __shared__ __align__(16) ScanShared sm;
+  const uint tid = threadIdx.x, head = blockIdx.x / 4;
+  const ScanTask task = {head, head / (a.n_value_heads / a.n_key_heads), blockIdx.x % 4 * 32};
+  PassBlock segment;
+  pass_segment(a.control, blockIdx.y, segment);
+  if (segment.n == 0) return;
+  float2 s[8];
+  scan_load(a, task, segment.state_in, s);
+  const uint first_row = (uint)segment.first_row;
+  scan_fetch(a, sm.stages[0], task, first_row, u_min(segment.n, kScanTokens));
+  copies_commit();
+  for (uint first = 0; first < segment.n; first += kScanTokens) {
+    const uint n = u_min(segment.n - first, kScanTokens), after = first + kScanTokens;
+    ScanStage& stage = sm.stages[first / kScanTokens % 2];
+    copies_wait();
+    group_barrier();
+    if (after < segment.n) {
+      scan_fetch(a, sm.stages[after / kScanTokens % 2], task, first_row + after,
+                 u_min(segment.n - after, kScanTokens));
+      copies_commit();
+    }
+    scan_products(stage, n);
+    group_barrier();
+    scan_stage(a, sm, stage, task, segment, first, n, s);
+    group_barrier();
+    if (tid < n * 8) {
+      const ulong at =
+          (((ulong)first_row + first + tid / 8) * a.n_value_heads + head) * 128 + task.first_column;
+      *(float4*)(a.y + at + tid % 8 * 4) = ((const float4*)sm.o[tid / 8])[tid % 8];
+    }
+  }
+  scan_store(a, task, segment.state_out, s);
+}
