@@ -207,7 +207,9 @@ Result<void> TwinDevice::give(const Launch& launch) {
   std::copy(launch.reads.begin(), launch.reads.end(), std::back_inserter(ranges));
   std::copy(launch.writes.begin(), launch.writes.end(), std::back_inserter(ranges));
   const bool indirect = std::any_of(ranges.begin(), ranges.end(), is_indirect);
-  if (indirect) std::ranges::copy(memory_->small(), std::back_inserter(ranges));
+  if (indirect) {
+    for (const Range& small : memory_->small()) ranges.push_back(small);
+  }
   for (const Range& range : ranges) {
     if (range.address == nullptr || range.bytes == 0) continue;
     const auto* pair = memory_->find(number(range.address));
