@@ -1,13 +1,13 @@
 // gdn_scan_many for Hopper: the delta rule of many rows, token after token in fp32, with one
 // exchange between lanes a token where gdn_scan.cc has two: k S and q S are summed together, since
 // q S' = decay q S + (q k) d; q k is worked out beforehand, 16 tokens at a time.
-// Grid: x four groups a value head, y segments; 256 threads. A warp has 4 columns of S, lane =
-// 2 part + pair: keys 4 part + 64 m + e of a pair of columns. Four sums over 16 parts share one
-// butterfly. gdn_norm.cc follows.
-// Shared memory: two stages of 16 tokens, one in use while the other arrives.
-// Traffic: as gdn_scan_many. Bound by fp32: 4 operations an element of S and token.
-// A layer of 2,048 tokens of the 35B on an H200: gdn_scan_many 920 us; lanes of one column and 16
-// keys, which read four times as much shared memory, 777 us.
+// Grid: x four groups a value head, which take the segments in turn, one group a multiprocessor:
+// two on one took half as long again, while others had none. 256 threads. A warp has 4 columns of
+// S, lane = 2 part + pair: keys 4 part + 64 m + e of a pair of columns. Four sums over 16 parts
+// share one butterfly. gdn_norm.cc follows. Shared memory: two stages of 16 tokens, one in use
+// while the other arrives. Traffic: as gdn_scan_many. Bound by fp32: 4 operations an element of S
+// and token. A layer of 2,048 tokens of the 35B on an H200: gdn_scan_many 920 us; lanes of one
+// column and 16 keys, which read four times as much shared memory, 777 us.
 #include "backend/gpu/kernels/gdn_scan_params.h"
 
 #include "backend/gpu/dialect/dialect.h"
@@ -145,13 +145,10 @@ FN void scan_stage(const GdnScanParams& a, ScanShared& sm, const ScanStage& stag
   }
 }
 
-CUDA_KERNEL(delta_scan, GdnScanParams, 256, 1) {
-  __shared__ __align__(16) ScanShared sm;
-  const uint tid = threadIdx.x, head = blockIdx.x / 4;
-  const ScanTask task = {head, head / (a.n_value_heads / a.n_key_heads), blockIdx.x % 4 * 32};
-  PassBlock segment;
-  pass_segment(a.control, blockIdx.y, segment);
-  if (segment.n == 0) return;
+// A segment's tokens, from its state to its state.
+FN void scan_segment(const GdnScanParams& a, ScanShared& sm, const ScanTask& task,
+                     const PassBlock& segment) {
+  const uint tid = threadIdx.x;
   float2 s[8];
   scan_load(a, task, segment.state_in, s);
   const uint first_row = (uint)segment.first_row;
@@ -172,10 +169,23 @@ CUDA_KERNEL(delta_scan, GdnScanParams, 256, 1) {
     scan_stage(a, sm, stage, task, segment, first, n, s);
     group_barrier();
     if (tid < n * 8) {
-      const ulong at =
-          (((ulong)first_row + first + tid / 8) * a.n_value_heads + head) * 128 + task.first_column;
+      const ulong at = (((ulong)first_row + first + tid / 8) * a.n_value_heads + task.head) * 128 +
+                       task.first_column;
       *(float4*)(a.y + at + tid % 8 * 4) = ((const float4*)sm.o[tid / 8])[tid % 8];
     }
   }
   scan_store(a, task, segment.state_out, s);
+}
+
+CUDA_KERNEL(delta_scan, GdnScanParams, 256, 1) {
+  __shared__ __align__(16) ScanShared sm;
+  const uint head = blockIdx.x / 4;
+  const ScanTask task = {head, head / (a.n_value_heads / a.n_key_heads), blockIdx.x % 4 * 32};
+  const uint n_segments = pass_segments(a.control);
+  for (uint i = 0; i < n_segments; i++) {
+    PassBlock segment;
+    pass_segment(a.control, i, segment);
+    if (segment.n > 0) scan_segment(a, sm, task, segment);
+    group_barrier();
+  }
 }
