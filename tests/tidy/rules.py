@@ -16,7 +16,7 @@ ARROWS = {
     "backend/gpu/dialect": {"backend/gpu", "backend/gpu/emulator"},
     "backend/gpu/kernels": {"backend/gpu", "backend/gpu/dialect"},
     "backend/gpu/emulator": BASE | {"backend/gpu"},
-    "backend/gpu/metal": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels"},
+    "backend/gpu/metal": SPEC | {"backend", "backend/gpu"},
     "backend/gpu/cuda": SPEC | {"backend", "backend/gpu", "backend/gpu/kernels", "backend/gpu/cuda/kernels"},
     "backend/gpu/cuda/kernels": {"backend/gpu/dialect", "backend/gpu/kernels"},
     "model": SPEC | {"backend", "weights"},

@@ -2,6 +2,7 @@
 #include "backend/gpu/open.h"
 
 #include <string>
+#include <utility>
 
 #include "backend/gpu/cuda/open.h"
 #include "backend/gpu/emulator_device.h"
@@ -22,24 +23,26 @@ Result<void> check_options(const BackendOptions& options) {
   return {};
 }
 
+// The options are looked at before a device is opened.
+template <typename OpenDevice>
+Result<std::unique_ptr<Backend>> open_on(const BackendOptions& options, OpenDevice open_device) {
+  LILY_RETURN_IF_ERROR(check_options(options));
+  LILY_TRY(auto device, open_device());
+  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> open_emulator(const BackendOptions& options) {
-  LILY_RETURN_IF_ERROR(check_options(options));
-  LILY_TRY(auto device, EmulatorDevice::create({.workers = options.threads}));
-  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
+  return open_on(options, [&] { return EmulatorDevice::create({.workers = options.threads}); });
 }
 
 Result<std::unique_ptr<Backend>> open_metal(const BackendOptions& options) {
-  LILY_RETURN_IF_ERROR(check_options(options));
-  LILY_TRY(auto device, metal::open_device());
-  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
+  return open_on(options, metal::open_device);
 }
 
 Result<std::unique_ptr<Backend>> open_cuda(const BackendOptions& options) {
-  LILY_RETURN_IF_ERROR(check_options(options));
-  LILY_TRY(auto device, cuda::open_device());
-  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
+  return open_on(options, cuda::open_device);
 }
 
 }  // namespace lily::gpu

@@ -66,7 +66,7 @@ class Ref {
   Ref() = default;
   // Of an object that the caller owns already: the result of a new... method.
   static Ref owned(Id object) { return Ref(object); }
-  // Of an object that somebody else keeps for now.
+  // Of an object that somebody else owns too: one reference more.
   static Ref shared(Id object) {
     if (object != nullptr) objc_retain(object);
     return Ref(object);

@@ -5,19 +5,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 
-#include "backend/gpu/kernels/list.h"
 #include "backend/gpu/metal/sources.h"
 
 namespace lily::gpu::metal {
 namespace {
-
-struct Place {
-  std::string_view kernel, file;
-};
-#define LILY_PLACE(kernel, file) {#kernel, file},
-constexpr Place kPlaces[] = {LILY_GPU_KERNELS(LILY_PLACE)};
 
 Error refused(const Kernel& kernel, const std::string& why) {
   return {ErrorCode::kDevice, fmt::format("Metal kernel '{}': {}", kernel.name, why)};
@@ -41,10 +33,9 @@ const Language* newest_language() {
 }
 
 std::string file_of(std::string_view kernel) {
-  const auto found = std::find_if(std::begin(kPlaces), std::end(kPlaces),
-                                  [&](const Place& p) { return p.kernel == kernel; });
-  if (found == std::end(kPlaces)) return {};
-  return std::string("backend/gpu/kernels/").append(found->file);
+  const std::string_view file = kernel_file(kernel);
+  if (file.empty()) return {};
+  return std::string("backend/gpu/kernels/").append(file);
 }
 
 Result<Library> compile(const SystemDevice& device, std::string_view file, const Language& language,
