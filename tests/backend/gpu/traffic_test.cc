@@ -39,6 +39,14 @@ ModelSpec traffic_spec() {
   return spec;
 }
 
+// A quarter as wide, for kernels of many forms: the emulator watches every access.
+ModelSpec narrow_spec() {
+  ModelSpec spec = traffic_spec();
+  spec.hidden = 512;
+  spec.expert_width = spec.shared_width = 128;
+  return spec;
+}
+
 // ---- floors
 
 double floats(double n) {
@@ -54,12 +62,13 @@ double cache(const ModelSpec& spec, double n) {
 
 class Traffic {
  public:
-  explicit Traffic(const Mechanisms& mechanisms = {}, const gpu::Tuning& tuning = {}) {
+  explicit Traffic(const Mechanisms& mechanisms = {}, const gpu::Tuning& tuning = {},
+                   const ModelSpec& spec = traffic_spec()) {
     auto device = gpu::EmulatorDevice::create({.observe = true});
     LILY_CHECK(device.has_value());
     device_ = device->get();
     backend_ = std::make_unique<gpu::GpuBackend>(std::move(*device), mechanisms, tuning);
-    LILY_CHECK(backend_->prepare(traffic_spec(), 64).has_value());
+    LILY_CHECK(backend_->prepare(spec, 64).has_value());
   }
   Backend& backend() { return *backend_; }
 
@@ -108,12 +117,14 @@ void expect_floors(Traffic& traffic, const std::vector<Floor>& floors, const cha
 }
 
 struct Pass {
-  ModelSpec spec = traffic_spec();
+  ModelSpec spec;
   Random random{90};
   int n;
   PassControl control;
-  Pass(int n_rows, int position, const std::vector<int>& head_rows = {})
-      : n(n_rows),
+  Pass(int n_rows, int position, const std::vector<int>& head_rows = {},
+       const ModelSpec& of = traffic_spec())
+      : spec(of),
+        n(n_rows),
         control(make_pass(spec,
                           {{.n_rows = n_rows, .position = position, .state_in = 1, .state_out = 0}},
                           head_rows, random)) {}
@@ -291,6 +302,158 @@ TEST(GpuTraffic, Tiles) {
                 {{"gdn_scan_many", states + n * floats(2 * keys + 2 * mixed + 2 * heads)},
                  {"gdn_norm", n * floats(3 * mixed) + floats(kDeltaDim)}},
                 "32 rows");
+}
+
+// ---- experts of many rows, and every form of the tiles
+
+struct TileMechanisms {
+  Mechanisms mechanisms;
+  std::string suffix;  // Of the kernels' names.
+  int block_rows;
+};
+std::vector<TileMechanisms> tile_mechanisms() {
+  return {{{}, "", 32},
+          {{.large_tiles = true}, "_large", 64},
+          {{.matrix_units = false}, "_plain", 32},
+          {{.large_tiles = true, .matrix_units = false}, "_large_plain", 64}};
+}
+
+// What experts_sort leaves for experts_tile: slots, and three words a block.
+double sorted(const Pass& p, int block_rows) {
+  const int slots = p.n * p.spec.n_chosen;
+  return floats(slots + 3.0 * (slots / block_rows + p.spec.n_experts));
+}
+
+void expect_experts(Traffic& traffic, Pass& p, const TileMechanisms& of) {
+  const double d = p.spec.hidden, f = p.spec.expert_width, k = p.spec.n_chosen, n = p.n,
+               all = p.spec.n_experts + 1, order = sorted(p, of.block_rows);
+  const Floor sort{"experts_sort", floats(n * k) + order};
+  run(traffic.backend(), random_experts_up(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {sort,
+                 {"experts_tile_up" + of.suffix,
+                  all * 2 * matrix(f, d, 4) + order + n * floats(d + (k + 1) * f)}},
+                "32 rows, a quarter as wide");
+  run(traffic.backend(), random_experts_down(p.random, p.spec, p.control));
+  const double out = n * (k + 1) * 2 * d;  // bf16
+  expect_floors(traffic,
+                {sort,
+                 {"experts_tile_down" + of.suffix,
+                  all * matrix(d, f, 4) + order + n * (k + 1) * floats(f) + out},
+                 {"experts_combine", out + n * floats(2 * d + k + 1)}},
+                "32 rows, a quarter as wide");
+}
+
+TEST(GpuTraffic, TileForms) {
+  for (const TileMechanisms& of : tile_mechanisms()) {
+    Traffic traffic(of.mechanisms, {}, narrow_spec());
+    Pass p(32, 480, {}, narrow_spec());
+    expect_experts(traffic, p, of);
+    if (of.suffix.empty()) continue;  // The others' rows stand above.
+    const double d = p.spec.hidden, n = p.n, mixed = p.spec.value_dim(),
+                 qkv = 2 * p.spec.q_dim() + 2 * p.spec.kv_dim();
+    run(traffic.backend(), random_attention_project(p.random, p.spec, p.control));
+    expect_floors(
+        traffic,
+        {{"linear_tile_norm" + of.suffix, matrix(qkv, d, 4) + floats(d) + n * floats(d + qkv)}},
+        "32 rows, a quarter as wide");
+    run(traffic.backend(), random_project_residual(p.random, p.spec, p.control));
+    expect_floors(
+        traffic, {{"linear_tile_add" + of.suffix, matrix(d, mixed, 4) + n * floats(mixed + 2 * d)}},
+        "32 rows, a quarter as wide");
+  }
+}
+
+TEST(GpuTraffic, AttentionOnPlainTiles) {
+  Traffic traffic({.matrix_units = false});
+  Pass p(32, 480);
+  run(traffic.backend(), random_attention(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"attention_many_plain", cache(p.spec, 512) + p.n * floats(3 * p.spec.q_dim())}},
+                "32 rows");
+}
+
+// Weights are read as codes, written as bf16 and read as that; the state of each head goes through
+// memory once in 32 rows.
+TEST(GpuTraffic, Unpacked) {
+  Traffic traffic({.dequantise_in_tile = false, .register_state = false});
+  Pass p(32, 480);
+  const double d = p.spec.hidden, n = p.n, mixed = p.spec.value_dim(), heads = p.spec.n_value_heads;
+  run(traffic.backend(), random_project_residual(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"dequantise", matrix(d, mixed, 4) + 2 * d * mixed},
+                 {"linear_tile_add", 2 * d * mixed + n * floats(mixed + 2 * d)}},
+                "32 rows, weights of 16 bits");
+  run(traffic.backend(), random_gdn_scan(p.random, p.spec, p.control));
+  expect_floors(traffic,
+                {{"gdn_scan_blocks", floats(2 * mixed * kDeltaDim) +
+                                         n * floats(2 * p.spec.key_dim() + 2 * mixed + 2 * heads)},
+                 {"gdn_norm", n * floats(3 * mixed) + floats(kDeltaDim)}},
+                "32 rows");
+}
+
+// ---- two, four and eight rows at a time, and a query head by itself
+
+TEST(GpuTraffic, FewRows) {
+  for (const int n : {2, 4, 8}) {
+    Traffic traffic({}, {}, narrow_spec());
+    Pass p(n, 100, {}, narrow_spec());
+    const std::string rows = std::to_string(n), note = rows + " rows, a quarter as wide";
+    const double d = p.spec.hidden, mixed = p.spec.value_dim(),
+                 qkv = 2 * p.spec.q_dim() + 2 * p.spec.kv_dim();
+    run(traffic.backend(), random_attention_project(p.random, p.spec, p.control));
+    expect_floors(
+        traffic, {{"linear_few_norm_" + rows, matrix(qkv, d, 4) + floats(d) + n * floats(d + qkv)}},
+        note.c_str());
+    run(traffic.backend(), random_project_residual(p.random, p.spec, p.control));
+    expect_floors(traffic,
+                  {{"linear_few_add_" + rows, matrix(d, mixed, 4) + n * floats(mixed + 2 * d)}},
+                  note.c_str());
+  }
+}
+
+TEST(GpuTraffic, HeadOfFourRows) {
+  Traffic traffic({.fused_head_choose = true});
+  Pass p(4, 0, {0, 1, 2, 3});
+  Sampling greedy;
+  greedy.generated.assign(kVocab, 0);
+  greedy.in_prompt.assign(kVocab, 0);
+  run_both(traffic.backend(), random_head(p.random, p.spec, p.control),
+           {greedy, greedy, greedy, greedy}, kVocab);
+  const double d = p.spec.hidden, v = kVocab, chunks = 4 * 16.0 * (kVocab + 1023) / 1024;
+  expect_floors(traffic,
+                {{"head_chunks_4", matrix(v, d, 4) + floats(d) + 4 * floats(d + 2 * v) + chunks},
+                 {"choose_stats", 4.0 * sizeof(SamplingControl)},
+                 {"choose_rows", chunks + 4.0 * (sizeof(ChosenToken) + sizeof(SamplingControl))}},
+                "kept by the head, 4 rows");
+}
+
+TEST(GpuTraffic, UnpackedAttention) {
+  Traffic traffic({.packed_attention = false});
+  run_row(traffic, 2047);
+  const ModelSpec spec = traffic_spec();
+  const double q = spec.q_dim(), parts = floats(spec.n_q_heads * 32 * (kHeadDim + 2.0)),
+               small = floats(kHeadDim + kRotaryDims);
+  expect_floors(traffic,
+                {{"attention_few_1", floats(q) + small + cache(spec, 2047) + parts},
+                 {"attention_merge",
+                  parts + floats(3 * q + 2 * spec.kv_dim() + kHeadDim) + small + cache(spec, 1)}},
+                "2K positions, unpacked");
+}
+
+TEST(GpuTraffic, Copies) {
+  Traffic traffic;
+  Backend& backend = traffic.backend();
+  for (const auto& [kernel, n] : std::vector<std::pair<std::string, std::int64_t>>{
+           {"copy_words", 65536}, {"copy_bytes", 65533}}) {
+    const auto from = backend.allocate(65536, "copied from");
+    const auto to = backend.allocate(65536, "copied to");
+    ASSERT_TRUE(from.has_value() && to.has_value());
+    ASSERT_TRUE(backend.begin({.rows_bound = 1}));
+    backend.copy({from->as<std::byte>(), to->as<std::byte>(), n});
+    ASSERT_TRUE(backend.wait(backend.submit()).has_value());
+    expect_floors(traffic, {{kernel, 2.0 * static_cast<double>(n)}});
+  }
 }
 
 // ---- what is apart where a mechanism is off
