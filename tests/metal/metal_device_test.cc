@@ -1,5 +1,7 @@
 // Metal's device, computing: memory, kernels, replays, what it says of itself.
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "tests/metal/metal.h"
 
@@ -54,6 +56,34 @@ TEST_F(MetalDeviceTest, MemoryIsZeroedAndMayOutliveTheDevice) {
   const Buffer nothing = *device_->allocate(0, "nothing");
   device_.reset();
   EXPECT_EQ(rows.bytes(), kEntries * 4);
+}
+
+// Until `more` requests came behind the `so_far` that there were, or two seconds went by.
+bool asked(int so_far, int more) {
+  const auto start = std::chrono::steady_clock::now();
+  while (fake_metal::residency_requests() < so_far + more) {
+    if (seconds_since(start) > 2.0) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+TEST_F(MetalDeviceTest, ResidencyIsAskedForAgainWhileMemoryWasUsedLately) {
+  using std::chrono::milliseconds;
+  open({.residency = {.every = milliseconds(5), .keep = milliseconds(100)}});
+  const int opened = fake_metal::residency_requests();
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(fake_metal::residency_requests(), opened);  // Nothing was used yet.
+  submit(1);
+  EXPECT_EQ(wait(1), "");
+  EXPECT_TRUE(asked(opened, 5));
+  std::this_thread::sleep_for(milliseconds(300));
+  const int idle = fake_metal::residency_requests();
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(fake_metal::residency_requests(), idle);  // Given up.
+  submit(2);
+  EXPECT_EQ(wait(2), "");
+  EXPECT_TRUE(asked(idle, 5));
 }
 
 TEST_F(MetalDeviceTest, WeightsAreUsedWhereTheyLieHoweverManyBuffersTheyTake) {

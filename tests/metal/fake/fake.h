@@ -58,5 +58,7 @@ std::string live_report();
 void check_objects_at_exit();
 // Command buffers that began, since reset().
 int command_buffers_begun();
+// Times that residency was asked for, since reset().
+int residency_requests();
 
 }  // namespace lily::fake_metal

@@ -19,7 +19,7 @@ struct State {
   std::mutex mutex;
   Machine machine;
   Faults faults;
-  int begun = 0;
+  int begun = 0, residency_requests = 0;
   std::map<std::uintptr_t, FakeBuffer*> buffers;
 };
 State& state() {
@@ -43,7 +43,7 @@ void reset(const Machine& machine) {
   const std::lock_guard lock(state().mutex);
   state().machine = machine;
   state().faults = {};
-  state().begun = 0;
+  state().begun = state().residency_requests = 0;
 }
 
 void set_faults(const Faults& faults) {
@@ -75,6 +75,16 @@ void count_command_buffer() {
 int command_buffers_begun() {
   const std::lock_guard lock(state().mutex);
   return state().begun;
+}
+
+void count_residency_request() {
+  const std::lock_guard lock(state().mutex);
+  ++state().residency_requests;
+}
+
+int residency_requests() {
+  const std::lock_guard lock(state().mutex);
+  return state().residency_requests;
 }
 
 std::size_t page_bytes() {

@@ -16,6 +16,7 @@ Faults faults();
 // Counts down; true where it is this call's turn to fail.
 bool fault_due(int Faults::*counter);
 void count_command_buffer();
+void count_residency_request();
 
 Methods process_methods();
 Methods compile_options_factory();

@@ -111,7 +111,7 @@ const Methods& FakeResidencySet::methods() const {
           .add("addAllocation:", [](Set* self, Selector, FakeBuffer* b) { self->add(b); })
           .add("removeAllocation:", [](Set* self, Selector, FakeBuffer* b) { self->remove(b); })
           .add("commit", [](Set* self, Selector) { self->commit(); })
-          .add("requestResidency", [](Set*, Selector) {});
+          .add("requestResidency", [](Set*, Selector) { count_residency_request(); });
   return table;
 }
 

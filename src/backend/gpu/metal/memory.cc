@@ -147,6 +147,12 @@ Buffer Memory::keep(void* address, Block block) {
   return Buffer(address, bytes, std::shared_ptr<void>(address, forget));
 }
 
+void Memory::request_residency() {
+  const Pool pool;
+  const std::lock_guard lock(mutex_);
+  residency_.request();
+}
+
 void Memory::forget(void* address) {
   const Pool pool;
   const std::lock_guard lock(mutex_);

@@ -41,6 +41,8 @@ class Memory : public std::enable_shared_from_this<Memory> {
   const SystemDevice& device() const { return device_; }
   // Everything that lives here, for the queue.
   const ResidencySet& residency() const { return residency_; }
+  // Once more, of everything that lives here: residency.h.
+  void request_residency();
   std::uint64_t budget_bytes() const { return budget_bytes_; }
 
  private:

@@ -24,7 +24,7 @@ std::string description(const Language& language, const Memory& memory) {
 }  // namespace
 
 MetalDevice::MetalDevice(const Language& language, std::shared_ptr<Memory> memory,
-                         std::unique_ptr<Queue> queue)
+                         std::unique_ptr<Queue> queue, const ResidencyTimes& residency)
     : language_(language),
       info_{.name = "metal",
             .description = description(language, *memory),
@@ -33,6 +33,7 @@ MetalDevice::MetalDevice(const Language& language, std::shared_ptr<Memory> memor
             .memory_bytes = memory->budget_bytes(),
             .runs_ahead = true},
       memory_(std::move(memory)),
+      residency_(memory_, residency),
       queue_(std::move(queue)) {}
 
 Result<std::unique_ptr<MetalDevice>> MetalDevice::create(const MetalOptions& options) {
@@ -46,7 +47,7 @@ Result<std::unique_ptr<MetalDevice>> MetalDevice::create(const MetalOptions& opt
   LILY_TRY(auto memory, Memory::create(std::move(device)));
   LILY_TRY(auto queue, Queue::create(memory, options.answer_limit_ms));
   return std::unique_ptr<MetalDevice>(
-      new MetalDevice(*language, std::move(memory), std::move(queue)));
+      new MetalDevice(*language, std::move(memory), std::move(queue), options.residency));
 }
 
 Result<Buffer> MetalDevice::allocate(std::size_t bytes, std::string_view what) {
@@ -79,6 +80,7 @@ Result<std::shared_ptr<Device::Recording>> MetalDevice::build(const Program& pro
 }
 
 void MetalDevice::submit(std::shared_ptr<Recording> recording, Ticket ticket) {
+  residency_.used();
   queue_->submit(std::static_pointer_cast<MetalRecording>(std::move(recording)), ticket);
 }
 

@@ -1,4 +1,5 @@
-// The GPU of a Mac, through Metal. memory.h, pipelines.h, recording.h and queue.h are its parts.
+// The GPU of a Mac, through Metal. memory.h, residency.h, pipelines.h, recording.h and queue.h are
+// its parts.
 #pragma once
 
 #include <memory>
@@ -7,11 +8,13 @@
 #include "backend/gpu/metal/memory.h"
 #include "backend/gpu/metal/pipelines.h"
 #include "backend/gpu/metal/queue.h"
+#include "backend/gpu/metal/residency.h"
 
 namespace lily::gpu::metal {
 
 struct MetalOptions {
   std::uint64_t answer_limit_ms = 60'000;  // Of a pass; see queue.h.
+  ResidencyTimes residency = {};
 };
 
 class MetalDevice final : public Device {
@@ -31,11 +34,12 @@ class MetalDevice final : public Device {
 
  private:
   MetalDevice(const Language& language, std::shared_ptr<Memory> memory,
-              std::unique_ptr<Queue> queue);
+              std::unique_ptr<Queue> queue, const ResidencyTimes& residency);
 
   const Language& language_;
   BackendInfo info_;
   std::shared_ptr<Memory> memory_;  // Buffers hold it too.
+  ResidencyKeeper residency_;
   Pipelines pipelines_;
   std::unique_ptr<Queue> queue_;  // Goes first: it waits for replays.
 };
