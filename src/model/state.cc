@@ -8,7 +8,7 @@
 namespace lily {
 namespace {
 
-int pages_for(int n_positions) { return (n_positions + kKvPageTokens - 1) / kKvPageTokens; }
+std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 }  // namespace
 
@@ -30,6 +30,7 @@ Result<ModelState> ModelState::create(Backend& backend, const ModelSpec& spec, c
                                               static_cast<std::size_t>(state.table_stride_),
                                           "page table"));
   for (int page = state.limits_.n_pages; page-- > 0;) state.free_pages_.push_back(page);
+  state.holders_.resize(n_pages);
   state.pages_.resize(static_cast<std::size_t>(limits.n_sequences));
   return state;
 }
@@ -54,23 +55,63 @@ Result<void> ModelState::reserve(Backend& backend, int sequence, int n_positions
                                            std::to_string(wanted) + " pages, " +
                                            std::to_string(pages.size() + free_pages_.size()) + " are free"};
   }
-  const std::size_t held = pages.size();
-  if (wanted <= held) return {};
-  while (pages.size() < wanted) {
-    pages.push_back(free_pages_.back());
-    free_pages_.pop_back();
-  }
-  const std::size_t at = static_cast<std::size_t>(sequence) * static_cast<std::size_t>(table_stride_) + held;
-  backend.write(table_, at * sizeof(std::int32_t), std::as_bytes(std::span(pages).subspan(held)));
+  if (wanted <= pages.size()) return {};
+  LILY_TRY(const Pages more, take(static_cast<int>(wanted - pages.size())));
+  append(backend, sequence, more);
   return {};
 }
 
+// The pages are held for the sequence already.
+void ModelState::append(Backend& backend, int sequence, std::span<const std::int32_t> more) {
+  auto& pages = pages_[size(sequence)];
+  backend.write(table_, (size(sequence) * size(table_stride_) + pages.size()) * sizeof(std::int32_t), std::as_bytes(more));
+  pages.insert(pages.end(), more.begin(), more.end());
+}
+
 void ModelState::truncate(int sequence, int n_positions) {
-  auto& pages = pages_[static_cast<std::size_t>(sequence)];
-  while (pages.size() > static_cast<std::size_t>(pages_for(n_positions))) {
-    free_pages_.push_back(pages.back());
-    pages.pop_back();
+  auto& pages = pages_[size(sequence)];
+  const auto kept = std::min(pages.size(), size(pages_for(n_positions)));
+  // The last one first, so that the next sequence takes them in their order.
+  for (std::size_t i = pages.size(); i-- > kept;) release({&pages[i], 1});
+  pages.resize(kept);
+}
+
+ModelState::Pages ModelState::share(int sequence, int n_positions) {
+  const auto& pages = pages_[size(sequence)];
+  LILY_CHECK(pages.size() >= size(pages_for(n_positions)));
+  Pages out(pages.begin(), pages.begin() + pages_for(n_positions));
+  for (const auto page : out) ++holders_[size(page)];
+  return out;
+}
+
+Result<ModelState::Pages> ModelState::take(int n_pages) {
+  if (n_pages > free_pages()) {
+    return Error{ErrorCode::kNoMemory, "KV cache: " + std::to_string(n_pages) + " pages are needed, " + std::to_string(free_pages()) + " are free"};
   }
+  Pages out(free_pages_.rbegin(), free_pages_.rbegin() + n_pages);
+  free_pages_.resize(free_pages_.size() - size(n_pages));
+  for (const auto page : out) holders_[size(page)] = 1;
+  return out;
+}
+
+void ModelState::release(std::span<const std::int32_t> pages) {
+  for (const auto page : pages) {
+    LILY_CHECK(holders_[size(page)] > 0);
+    if (--holders_[size(page)] == 0) free_pages_.push_back(page);
+  }
+}
+
+Result<void> ModelState::adopt(Backend& backend, int sequence, std::span<const std::int32_t> pages, int n_positions) {
+  LILY_CHECK(pages_[size(sequence)].empty() && pages.size() == size(pages_for(n_positions)));
+  const auto whole = pages.first(size(n_positions / kKvPageTokens)), part = pages.subspan(whole.size());
+  std::vector<std::byte> bytes(part.size() * page_bytes());
+  LILY_RETURN_IF_ERROR(export_pages(backend, part, bytes));
+  LILY_TRY(const Pages copy, take(static_cast<int>(part.size())));
+  import_pages(backend, copy, bytes);
+  for (const auto page : whole) ++holders_[size(page)];
+  append(backend, sequence, whole);
+  append(backend, sequence, copy);
+  return {};
 }
 
 Result<void> ModelState::copy_slot(Backend& backend, int from, int to) const {
@@ -92,32 +133,22 @@ void ModelState::import_slot(Backend& backend, int slot, std::span<const std::by
   backend.write(pool_, static_cast<std::size_t>(slot) * sizes_.slot_bytes, bytes);
 }
 
-std::size_t ModelState::kv_export_bytes(int n_positions) const {
-  return static_cast<std::size_t>(pages_for(n_positions)) * page_bytes_ * kv_.size();
-}
-
-Result<void> ModelState::export_kv(Backend& backend, int sequence, int n_positions,
-                                   std::span<std::byte> bytes) const {
-  LILY_CHECK(bytes.size() == kv_export_bytes(n_positions));
-  LILY_CHECK(pages_[static_cast<std::size_t>(sequence)].size() >= static_cast<std::size_t>(pages_for(n_positions)));
-  for (const auto& layer : kv_) {
-    for (int i = 0; i < pages_for(n_positions); ++i) {
-      const auto page = static_cast<std::size_t>(pages_[static_cast<std::size_t>(sequence)][static_cast<std::size_t>(i)]);
-      LILY_RETURN_IF_ERROR(backend.read(layer, page * page_bytes_, bytes.first(page_bytes_)));
+Result<void> ModelState::export_pages(Backend& backend, std::span<const std::int32_t> pages, std::span<std::byte> bytes) const {
+  LILY_CHECK(bytes.size() == pages.size() * page_bytes());
+  for (const auto page : pages) {
+    for (const auto& layer : kv_) {
+      LILY_RETURN_IF_ERROR(backend.read(layer, size(page) * page_bytes_, bytes.first(page_bytes_)));
       bytes = bytes.subspan(page_bytes_);
     }
   }
   return {};
 }
 
-void ModelState::import_kv(Backend& backend, int sequence, int n_positions,
-                           std::span<const std::byte> bytes) const {
-  LILY_CHECK(bytes.size() == kv_export_bytes(n_positions));
-  LILY_CHECK(pages_[static_cast<std::size_t>(sequence)].size() >= static_cast<std::size_t>(pages_for(n_positions)));
-  for (const auto& layer : kv_) {
-    for (int i = 0; i < pages_for(n_positions); ++i) {
-      const auto page = static_cast<std::size_t>(pages_[static_cast<std::size_t>(sequence)][static_cast<std::size_t>(i)]);
-      backend.write(layer, page * page_bytes_, bytes.first(page_bytes_));
+void ModelState::import_pages(Backend& backend, std::span<const std::int32_t> pages, std::span<const std::byte> bytes) const {
+  LILY_CHECK(bytes.size() == pages.size() * page_bytes());
+  for (const auto page : pages) {
+    for (const auto& layer : kv_) {
+      backend.write(layer, size(page) * page_bytes_, bytes.first(page_bytes_));
       bytes = bytes.subspan(page_bytes_);
     }
   }

@@ -1,4 +1,4 @@
-// What a model remembers between passes: the KV cache (pages through a table, can be cut back) and the recurrent states
+// What a model remembers between passes: the KV cache (pages through a table, can be cut back and shared) and the recurrent states
 // (slots of a pool, cannot be cut back: they are copied, exported and imported).
 #pragma once
 
@@ -32,15 +32,28 @@ class ModelState {
   // Gives back the pages past n_positions; the contents of kept positions stay.
   void truncate(int sequence, int n_positions);
 
+  // Pages may have several holders, each of which lets go of them on its own; the last one frees them.
+  using Pages = std::vector<std::int32_t>;
+  static int pages_for(int n_positions) { return (n_positions + kKvPageTokens - 1) / kKvPageTokens; }
+  int free_pages() const { return static_cast<int>(free_pages_.size()); }
+  std::size_t page_bytes() const { return page_bytes_ * kv_.size(); }  // Of all layers.
+  // The pages of positions 0 .. n_positions - 1 of a sequence, held once more. The sequence may go on: it writes behind them.
+  Pages share(int sequence, int n_positions);
+  // Free pages, held; kNoMemory when there are too few.
+  Result<Pages> take(int n_pages);
+  void release(std::span<const std::int32_t> pages);
+  int holders(std::int32_t page) const { return holders_[static_cast<std::size_t>(page)]; }
+  // An empty sequence begins with these pages. One that n_positions ends in the middle of is copied, since the sequence will write into it.
+  Result<void> adopt(Backend& backend, int sequence, std::span<const std::int32_t> pages, int n_positions);
+
   // Slots are named by index; the caller keeps track of which are in use.
   // A pass of its own, waited for.
   Result<void> copy_slot(Backend& backend, int from, int to) const;
   Result<void> export_slot(Backend& backend, int slot, std::span<std::byte> bytes) const;
   void import_slot(Backend& backend, int slot, std::span<const std::byte> bytes) const;
-  // KV rows of the first n_positions of a sequence, all layers, in page order: for saved sessions.
-  std::size_t kv_export_bytes(int n_positions) const;
-  Result<void> export_kv(Backend& backend, int sequence, int n_positions, std::span<std::byte> bytes) const;
-  void import_kv(Backend& backend, int sequence, int n_positions, std::span<const std::byte> bytes) const;
+  // Contents of pages, page_bytes() each.
+  Result<void> export_pages(Backend& backend, std::span<const std::int32_t> pages, std::span<std::byte> bytes) const;
+  void import_pages(Backend& backend, std::span<const std::int32_t> pages, std::span<const std::byte> bytes) const;
 
  private:
   ModelSpec spec_;
@@ -51,8 +64,11 @@ class ModelState {
   std::vector<Buffer> kv_;                 // [attention layers]
   Buffer pool_;                            // [n_slots, slot_bytes]
   Buffer table_;                           // int32 [n_sequences, table_stride]
-  std::vector<std::int32_t> free_pages_;
-  std::vector<std::vector<std::int32_t>> pages_;  // [n_sequences]
+  void append(Backend& backend, int sequence, std::span<const std::int32_t> pages);
+
+  Pages free_pages_;
+  std::vector<int> holders_;  // [n_pages]
+  std::vector<Pages> pages_;  // [n_sequences]
 };
 
 }  // namespace lily

@@ -91,8 +91,10 @@ class PocketOnGpu {
     return bytes;
   }
   std::vector<std::byte> kv(int sequence, int n_positions) {
-    std::vector<std::byte> bytes(model_->state.kv_export_bytes(n_positions));
-    EXPECT_TRUE(model_->state.export_kv(*backend_, sequence, n_positions, bytes).has_value());
+    const auto pages = model_->state.share(sequence, n_positions);
+    std::vector<std::byte> bytes(pages.size() * model_->state.page_bytes());
+    EXPECT_TRUE(model_->state.export_pages(*backend_, pages, bytes).has_value());
+    model_->state.release(pages);
     return bytes;
   }
 

@@ -55,16 +55,42 @@ class StateTest : public ::testing::Test {
 
 TEST_F(StateTest, WhatIsExportedAndImportedContinuesWithTheSameBits) {
   feed(0, kLive, 0, 100);
-  std::vector<std::byte> slot(state_sizes(model_->weights.spec, backend_->info().kv_element_bytes).slot_bytes);
-  std::vector<std::byte> kv(model_->state.kv_export_bytes(100));
-  ASSERT_TRUE(model_->state.export_slot(*backend_, kLive, slot).has_value());
-  ASSERT_TRUE(model_->state.export_kv(*backend_, 0, 100, kv).has_value());
+  ModelState& state = model_->state;
+  std::vector<std::byte> slot(state.slot_bytes());
+  ASSERT_TRUE(state.export_slot(*backend_, kLive, slot).has_value());
+  const auto pages = state.share(0, 100);
+  std::vector<std::byte> kv(pages.size() * state.page_bytes());
+  ASSERT_TRUE(state.export_pages(*backend_, pages, kv).has_value());
+  state.release(pages);
   const float expected = feed(0, kLive, 100, 5);
   // Another sequence with other pages, and a slot that held nothing.
-  ASSERT_TRUE(model_->state.reserve(*backend_, 1, 100).has_value());
-  model_->state.import_slot(*backend_, kOther, slot);
-  model_->state.import_kv(*backend_, 1, 100, kv);
+  const auto others = state.take(2);
+  ASSERT_TRUE(others.has_value());
+  state.import_pages(*backend_, *others, kv);
+  ASSERT_TRUE(state.adopt(*backend_, 1, *others, 100).has_value());
+  state.release(*others);
+  state.import_slot(*backend_, kOther, slot);
   EXPECT_EQ(feed(1, kOther, 100, 5), expected);
+}
+
+// Two sequences go on from the same positions, each its own way, and neither writes where the other or who holds the pages reads.
+TEST_F(StateTest, SharedPagesAreReadByAllAndWrittenByNone) {
+  feed(0, kLive, 0, 70);
+  ModelState& state = model_->state;
+  ASSERT_TRUE(state.copy_slot(*backend_, kLive, kOther).has_value());
+  const auto kept = state.share(0, 70);
+  const float expected = feed(0, kLive, 70, 5);
+  ASSERT_TRUE(state.adopt(*backend_, 1, kept, 70).has_value());
+  EXPECT_EQ(state.free_pages(), 6 - 3);  // The first page is shared, the second was copied.
+  state.truncate(0, 0);
+  ASSERT_TRUE(state.copy_slot(*backend_, kOther, kLive).has_value());
+  feed(1, kOther, 70, 40);
+  state.truncate(1, 0);
+  ASSERT_TRUE(state.adopt(*backend_, 1, kept, 70).has_value());
+  EXPECT_EQ(feed(1, kLive, 70, 5), expected);
+  state.truncate(1, 0);
+  state.release(kept);
+  EXPECT_EQ(state.free_pages(), 6);
 }
 
 TEST_F(StateTest, ACopiedSlotWithPagesCutBackContinuesWithTheSameBits) {
