@@ -13,13 +13,22 @@ DecodeWay decode_way(const BackendInfo& info, const Mechanisms& mechanisms) {
           .in_flight = token_on_device && mechanisms.two_in_flight ? 2 : 1};
 }
 
-Result<void> AnswerPasses::begin(const Begin& prompt) {
-  LILY_CHECK(n_begun_ == 0);
-  return enqueue({.tokens = prompt.tokens,
-                  .position = prompt.position,
-                  .state_in = prompt.state,
-                  .state_out = prompt.state == 0 ? 1 : 0,
-                  .cancel = prompt.cancel});
+int AnswerPasses::state_of(const Answer& answer, bool turned) const {
+  return turned ? other_slot(answer.row.state) : answer.row.state;
+}
+
+Result<void> AnswerPasses::begin(std::span<const Row> rows, const std::atomic<bool>* cancel) {
+  LILY_CHECK(n_begun_ == 0 && !rows.empty());
+  std::vector<PassPart> parts;
+  for (const Row& row : rows) {
+    parts.push_back({.tokens = row.tokens,
+                     .position = row.position,
+                     .sequence = row.sequence,
+                     .state_in = row.state,
+                     .state_out = other_slot(row.state)});
+    answers_.push_back({row, row.position + static_cast<int>(row.tokens.size()), -1});
+  }
+  return enqueue(parts, true, cancel);
 }
 
 bool AnswerPasses::can_follow() const {
@@ -30,41 +39,55 @@ bool AnswerPasses::can_follow() const {
 // token is known works in place.
 Result<void> AnswerPasses::follow() {
   LILY_CHECK(n_begun_ > 0 && can_follow());
-  const bool keeps = way_.in_flight > 1;
-  const std::span<const TokenId> token(&last_token_, way_.token_on_device ? 0 : 1);
-  return enqueue({.tokens = token,
-                  .position = next_position_,
-                  .state_in = last_state_,
-                  .state_out = keeps ? 1 - last_state_ : last_state_});
+  const bool turned = way_.in_flight > 1 ? !turned_ : turned_;
+  std::vector<PassPart> parts;
+  for (Answer& answer : answers_) {
+    const std::span<const TokenId> token(&answer.token, way_.token_on_device ? 0 : 1);
+    parts.push_back({.tokens = token,
+                     .position = answer.next_position++,
+                     .sequence = answer.row.sequence,
+                     .state_in = state_of(answer, turned_),
+                     .state_out = state_of(answer, turned)});
+  }
+  return enqueue(parts, turned, nullptr);
 }
 
-Result<void> AnswerPasses::enqueue(PassRequest request) {
-  const int n_rows = std::max<int>(1, static_cast<int>(request.tokens.size()));
-  const std::int32_t last_row = n_rows - 1;
+Result<void> AnswerPasses::enqueue(std::span<const PassPart> parts, bool turned,
+                                   const std::atomic<bool>* cancel) {
   PassBuffers& buffers = model_.buffers;
-  request.block = n_begun_ % PassBuffers::kBlocks;
-  request.head = {.kind = HeadUse::Kind::kChoose};
+  const int block = n_begun_ % PassBuffers::kBlocks;
+  PassRequest request{.parts = parts, .head = {.kind = HeadUse::Kind::kChoose}, .block = block, .cancel = cancel};
   if (way_.token_on_device)
     request.head.next_tokens = buffers.device_tokens((n_begun_ + 1) % PassBuffers::kBlocks);
-  request.head_rows = std::span(&last_row, 1);
-  sampling_.set_draw(backend_, request.block, static_cast<std::uint64_t>(n_begun_));
-  buffers.write_sampling(backend_, 0, sampling_.address(request.block), request.block);
+  std::vector<std::int32_t> last_rows;
+  std::int32_t n_rows = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    SamplingBuffers& sampling = *answers_[i].row.sampling;
+    sampling.set_draw(backend_, block, answers_[i].row.draw + static_cast<std::uint64_t>(n_begun_));
+    buffers.write_sampling(backend_, static_cast<int>(i), sampling.address(block), block);
+    n_rows += std::max(1, static_cast<int>(parts[i].tokens.size()));
+    last_rows.push_back(n_rows - 1);
+  }
+  request.head_rows = last_rows;
   LILY_TRY(const Ticket ticket, enqueue_pass(backend_, model_, request));
-  passes_.push_back({ticket, request.block, request.state_out});
+  passes_.push_back({ticket, block, turned});
   ++n_begun_;
-  next_position_ = request.position + n_rows;
-  last_state_ = request.state_out;
+  turned_ = turned;
   return {};
 }
 
-Result<AnswerPasses::Taken> AnswerPasses::take() {
+Result<std::span<const AnswerPasses::Taken>> AnswerPasses::take() {
   LILY_CHECK(!passes_.empty());
   const Pass pass = passes_.front();
   passes_.pop_front();
   LILY_RETURN_IF_ERROR(backend_.wait(pass.ticket));
-  LILY_TRY(const ChosenToken chosen, model_.buffers.read_chosen(backend_, 0, pass.block));
-  last_token_ = chosen.token;
-  return Taken{chosen, pass.state};
+  taken_.clear();
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    LILY_TRY(const ChosenToken chosen, model_.buffers.read_chosen(backend_, static_cast<int>(i), pass.block));
+    answers_[i].token = chosen.token;
+    taken_.push_back({chosen, state_of(answers_[i], pass.turned)});
+  }
+  return std::span<const Taken>(taken_);
 }
 
 Result<void> AnswerPasses::drain() {

@@ -1,8 +1,6 @@
 // Rendering and encoding in one go, with what the engine needs to know about the prompt's end.
 #include "engine/chat.h"
 
-#include <algorithm>
-
 namespace lily {
 
 Result<ChatPrompt> encode_chat(const Tokenizer& tokenizer, const Conversation& conversation) {
@@ -14,10 +12,12 @@ Result<ChatPrompt> encode_chat(const Tokenizer& tokenizer, const Conversation& c
   if (rendered.opens_with_result) {
     return Error{ErrorCode::kInvalidArgument, "messages[0]: a tool result needs the call that it answers before it"};
   }
-  ChatPrompt prompt{.tokens = tokenizer.encode_pieces(rendered.pieces()), .in_thinking = rendered.in_thinking};
+  ChatPrompt prompt{.tokens = tokenizer.encode_pieces(rendered.pieces()), .in_thinking = rendered.in_thinking, .borders = {}};
   if (const auto turn = tokenizer.id_of("<|im_start|>")) {
-    const auto last = std::find(prompt.tokens.rbegin(), prompt.tokens.rend(), *turn);
-    if (last != prompt.tokens.rend()) prompt.turn_start = static_cast<int>(prompt.tokens.rend() - last) - 1;
+    for (std::size_t i = 0; i < prompt.tokens.size(); ++i) {
+      if (prompt.tokens[i] == *turn) prompt.borders.push_back(static_cast<int>(i));
+    }
+    if (!prompt.borders.empty()) prompt.turn_start = prompt.borders.back();
   }
   return prompt;
 }

@@ -12,6 +12,7 @@ namespace lily {
 struct ChatPrompt {
   std::vector<TokenId> tokens;
   bool in_thinking = false;  // The answer starts inside a think block.
+  std::vector<int> borders = {};  // Where messages begin, ascending; the last is the answer's own.
   int turn_start = 0;        // Where the answer's own turn begins: what later turns share with this prompt ends there.
 };
 

@@ -15,15 +15,27 @@ Result<void> check_options(const EngineOptions& options) {
     return Error{ErrorCode::kInvalidArgument, "chunk: " + std::to_string(options.chunk_tokens) +
                                                   " tokens, expected 1 .. " + std::to_string(kMaxPassRows)};
   }
+  if (options.n_sequences < 1 || options.n_sequences > kMaxSegments) {
+    return Error{ErrorCode::kInvalidArgument, "answers at a time: " + std::to_string(options.n_sequences) + ", expected 1 .. " + std::to_string(kMaxSegments)};
+  }
   if (options.context_tokens < 0) {
     return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", expected 1 or more, or 0 for as many as fit"};
   }
   return {};
 }
 
+int n_slots(const EngineOptions& options) {
+  return AnswerPasses::first_slot(options.n_sequences) + options.n_checkpoints;
+}
+
+// A sequence may end in the middle of a page.
+int n_pages(const MemoryPlan& plan, int n_sequences) {
+  return static_cast<int>(plan.kv_tokens / kKvPageTokens) + n_sequences;
+}
+
 // The context that was asked for, or as many positions as the memory holds; a verdict from the config alone, before anything is
 // packed or allocated.
-Result<int> settle_context(const EngineOptions& options, const CheckpointConfig& config, const Backend& backend) {
+Result<MemoryPlan> settle_context(const EngineOptions& options, const CheckpointConfig& config, const Backend& backend) {
   if (options.context_tokens > config.spec.max_context && !options.beyond_declared) {
     return Error{ErrorCode::kInvalidArgument, "context: " + std::to_string(options.context_tokens) + ", the model has " +
                                                   std::to_string(config.spec.max_context) + " positions (--beyond-declared lifts this)"};
@@ -33,14 +45,17 @@ Result<int> settle_context(const EngineOptions& options, const CheckpointConfig&
                                               .weight_bytes = plan_image(manifest(config), info.layout, 0).data_bytes,
                                               .context_tokens = options.context_tokens,
                                               .chunk_tokens = options.chunk_tokens,
-                                              .n_slots = 2 + options.n_checkpoints,
+                                              .n_sequences = options.n_sequences,
+                                              .n_slots = n_slots(options),
+                                              .kept_bytes = options.checkpoint_bytes,
+                                              .kept_states = info.memory_bytes > 0 ? 0 : options.checkpoint_bytes,
                                               .kv_element_bytes = info.kv_element_bytes,
                                               .backend_bytes = backend.scratch_bytes(config.spec, options.chunk_tokens)});
   if (!plan.fits) {
     return Error{ErrorCode::kNoMemory, "the model does not fit this machine: " + std::to_string(plan.missing / 1'000'000) +
                                            " MB short; " + plan.advice};
   }
-  return plan.context_tokens;
+  return plan;
 }
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Path& folder, const ModelSpec& spec) {
@@ -65,12 +80,24 @@ std::string_view finish_name(FinishReason reason) {
   return "";
 }
 
+std::string_view reuse_limit_name(ReuseLimit limit) {
+  switch (limit) {
+    case ReuseLimit::kNothingStored: return "nothing stored";
+    case ReuseLimit::kWhole: return "whole";
+    case ReuseLimit::kDiffers: return "differs";
+    case ReuseLimit::kNoCheckpoint: return "no checkpoint";
+    case ReuseLimit::kEvicted: return "evicted";
+    case ReuseLimit::kOverBudget: return "over budget";
+  }
+  return "";
+}
+
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>();
   LILY_TRY(auto config, read_config(options.model));
   LILY_TRY(impl->backend, options.make_backend ? options.make_backend() : open_backend(options.backend, options.backend_options));
-  LILY_TRY(const int context, settle_context(options, config, *impl->backend));
+  LILY_TRY(const MemoryPlan plan, settle_context(options, config, *impl->backend));
   LILY_TRY(impl->tokenizer, open_tokenizer(options.model, config.spec));
   LILY_TRY(const auto loaded, load_weights(options.model, std::move(config), {.layout = impl->backend->info().layout,
                                                                               .pack = options.pack,
@@ -79,13 +106,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   const ModelSpec& spec = loaded.config.spec;
   impl->defaults = loaded.config.generation;
   LILY_TRY(impl->model, create_model(*impl->backend, loaded,
-                                     {.state = {.n_sequences = 1,
-                                                .max_positions = context,
-                                                .n_pages = 0,
-                                                .n_slots = 2 + options.n_checkpoints},
-                                      .max_rows = std::min(options.chunk_tokens, context),
+                                     {.state = {.n_sequences = options.n_sequences,
+                                                .max_positions = plan.context_tokens,
+                                                .n_pages = n_pages(plan, options.n_sequences),
+                                                .n_slots = n_slots(options)},
+                                      .max_rows = std::min(options.chunk_tokens, plan.context_tokens),
                                       .vocab_used = impl->tokenizer->n_ids()}));
-  LILY_TRY(impl->sampling, SamplingBuffers::create(*impl->backend, spec.vocab_rows));
+  for (int i = 0; i < options.n_sequences; ++i) {
+    LILY_TRY(auto sampling, SamplingBuffers::create(*impl->backend, spec.vocab_rows));
+    impl->sampling.push_back(std::move(sampling));
+  }
   impl->decode_way = decode_way(impl->backend->info(), options.backend_options.mechanisms);
   impl->session.reset(new Session(*impl));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
@@ -123,8 +153,8 @@ Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int 
                                           backend, request.reference_log_probs.subspan(at, head_rows.size() * vocab)));
   }
   const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  LILY_RETURN_IF_ERROR(run_pass(backend, engine.model,
-                                {.tokens = tokens, .position = begin, .head = use, .head_rows = head_rows, .cancel = request.cancel}));
+  const PassPart part{.tokens = tokens, .position = begin};
+  LILY_RETURN_IF_ERROR(run_pass(backend, engine.model, {.parts = {&part, 1}, .head = use, .head_rows = head_rows, .cancel = request.cancel}));
   LILY_TRY(const ScoreRows rows, buffers.read_score(backend, static_cast<int>(head_rows.size()), request.n_top));
   for (std::size_t i = 0; i < head_rows.size(); ++i) {
     if (rows.not_finite[i]) {

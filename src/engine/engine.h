@@ -12,7 +12,9 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "engine/plan.h"
+#include "engine/reuse.h"
 #include "engine/sampling.h"
+#include "engine/token_constraint.h"
 #include "text/tokenizer.h"
 #include "weights/load.h"
 
@@ -28,6 +30,8 @@ struct EngineOptions {
   int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.
   bool beyond_declared = false; // context_tokens may exceed what the model declares: positions it was never trained on.
   int n_checkpoints = 0;        // Recurrent states kept for reuse besides the live one.
+  int n_sequences = 1;          // Answers that a Scheduler may run at a time, 1 .. 64.
+  std::size_t checkpoint_bytes = 0;  // What a Scheduler may hold of earlier prompts and answers.
   bool pack = true;             // false: weights are packed in memory and nothing is written.
   std::function<void(const PackProgress&)> progress = {};
 };
@@ -51,12 +55,14 @@ struct GenerateRequest {
   SamplingParams sampling;
   int max_tokens = 0;                       // 0: until the context is full.
   std::vector<std::string> stop = {};            // At most 16 of 1 .. 1,024 bytes. Their text is not part of the answer.
+  std::vector<int> borders = {};            // Positions of the prompt where messages begin, ascending: a Scheduler keeps states there.
   int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
   // Looked at before every pass, and in the prompt's passes before every half of a layer where the backend computes a pass while it is
   // named. The timeline keeps the whole chunks of a prompt that is stopped.
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const TokenEvent&)> on_token = {};
   std::function<void(int done, int total)> on_prefill = {};  // Prompt tokens computed so far.
+  std::shared_ptr<TokenConstraint> constraint = {};  // Of a Scheduler's requests.
   bool lockstep = false;  // A pass is enqueued when the token before it is known to the host, on every device.
 };
 
@@ -67,6 +73,7 @@ struct GenerateResult {
   std::string stop_string;      // The one that matched.
   TokenId end_token = -1;       // The one that ended it.
   int prompt_tokens = 0, cached_tokens = 0;
+  ReuseReport reuse;
   double prefill_seconds = 0, decode_seconds = 0;
   int decode_passes = 0;              // Behind the prompt's. On a device that runs ahead one may be past the end of the answer.
   std::uint64_t decode_barriers = 0;  // Backend::barriers() of the decode passes.
@@ -88,7 +95,9 @@ struct ScoredRow {
   float kl = 0;
 };
 
+class Answer;
 class AnswerPasses;
+class Scheduler;
 class Session;
 
 class Engine {
@@ -111,6 +120,7 @@ class Engine {
   Result<std::vector<ScoredRow>> score(const ScoreRequest& request);
 
  private:
+  friend class Scheduler;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
@@ -130,7 +140,6 @@ class Session {
  private:
   friend class Engine;
   explicit Session(Engine::Impl& engine);
-  class Generation;
   struct Timeline;
   void settle();
   Result<int> resume(std::span<const TokenId> prompt);
@@ -139,7 +148,7 @@ class Session {
   Result<void> extend(const GenerateRequest& request, std::span<const TokenId> tokens, int state);
   Result<void> compute(const GenerateRequest& request, std::span<const TokenId> tokens);
   Result<bool> prefill(const GenerateRequest& request);
-  Result<void> decode(const GenerateRequest& request, Generation& generation);
+  Result<void> decode(const GenerateRequest& request, Answer& answer);
   Result<GenerateResult> answer_from_state(const GenerateRequest& request);
   Engine::Impl& engine_;
   std::unique_ptr<Timeline> timeline_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine/answer_passes.h"
 #include "engine/engine.h"
@@ -15,7 +16,7 @@ struct Engine::Impl {
   std::unique_ptr<Backend> backend;
   GenerationDefaults defaults;
   Model model;
-  SamplingBuffers sampling;
+  std::vector<SamplingBuffers> sampling;  // Of each sequence.
   DecodeWay decode_way;
   std::unique_ptr<Session> session;
 

@@ -33,7 +33,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const PlanRequest& request) {
   const StateSizes sizes = state_sizes(spec, request.kv_element_bytes);
   MemoryPlan plan;
   plan.weights = request.weight_bytes;
-  plan.state = sizes.slot_bytes * static_cast<std::uint64_t>(request.n_slots);
+  plan.state = sizes.slot_bytes * static_cast<std::uint64_t>(request.n_slots) + request.kept_states;
   plan.kv_per_token = sizes.kv_bytes_per_token;
   plan.scratch = PassBuffers::bytes(spec, request.chunk_tokens) + request.backend_bytes;
   plan.reserve = std::max(kGiB, request.memory_bytes / 16);
@@ -46,7 +46,10 @@ MemoryPlan plan_memory(const ModelSpec& spec, const PlanRequest& request) {
   plan.fits = room >= least;
   plan.context_tokens = static_cast<int>(std::min<std::uint64_t>(room, static_cast<std::uint64_t>(wanted)));
   if (plan.context_tokens < wanted) plan.context_tokens -= plan.context_tokens % kKvPageTokens;
-  plan.kv = plan.kv_per_token * static_cast<std::uint64_t>(plan.context_tokens);
+  const auto context = static_cast<std::uint64_t>(plan.context_tokens);
+  const std::uint64_t kept = plan.kv_per_token > 0 ? request.kept_bytes / plan.kv_per_token : 0;
+  plan.kv_tokens = std::max(context, std::min(room, context * static_cast<std::uint64_t>(request.n_sequences) + kept));
+  plan.kv = plan.kv_per_token * plan.kv_tokens;
   plan.total = fixed + plan.kv;
   if (!plan.fits) {
     plan.missing = fixed + least * plan.kv_per_token - request.memory_bytes;

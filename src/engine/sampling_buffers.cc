@@ -13,6 +13,7 @@ Result<SamplingBuffers> SamplingBuffers::create(Backend& backend, int vocab_rows
   LILY_TRY(out.in_prompt, backend.allocate(rows, "prompt tokens"));
   LILY_TRY(out.bias_ids, backend.allocate(kMaxLogitBias * sizeof(std::int32_t), "bias"));
   LILY_TRY(out.bias_values, backend.allocate(kMaxLogitBias * sizeof(float), "bias"));
+  LILY_TRY(out.allowed, backend.allocate((rows + 31) / 32 * sizeof(std::uint32_t), "allowed tokens"));
   return out;
 }
 
@@ -43,6 +44,11 @@ void SamplingBuffers::begin(Backend& backend, const SamplingParams& params, std:
            .top_k = params.top_k,
            .n_bias = static_cast<std::int32_t>(ids.size()),
            .n_top = params.n_top};
+}
+
+void SamplingBuffers::set_allowed(Backend& backend, std::span<const std::uint32_t> bits) {
+  backend.write(allowed, 0, std::as_bytes(bits));
+  host_.allowed = allowed.as<std::uint32_t>();
 }
 
 void SamplingBuffers::set_draw(Backend& backend, int block, std::uint64_t draw) {

@@ -18,10 +18,13 @@ struct SamplingBuffers {
   Buffer in_prompt;  // uint8 [vocab_rows]
   Buffer bias_ids;   // int32 [1,024]
   Buffer bias_values;
+  Buffer allowed;    // uint32 [vocab_rows / 32]
 
   static Result<SamplingBuffers> create(Backend& backend, int vocab_rows);
   // Clears the history and writes what a request asks for.
   void begin(Backend& backend, const SamplingParams& params, std::span<const TokenId> prompt);
+  // From now on only these tokens, a bit each, may be chosen. No pass that reads them is in flight.
+  void set_allowed(Backend& backend, std::span<const std::uint32_t> bits);
   // The next pass of the block draws number `draw`.
   void set_draw(Backend& backend, int block, std::uint64_t draw);
   SamplingControl* address(int block) const { return control.as<SamplingControl>() + block; }

@@ -1,25 +1,13 @@
 // One timeline: how much of a prompt is already there, the rest in chunks, then token after token.
 #include <algorithm>
-#include <chrono>
-#include <optional>
 
 #include "base/log.h"
+#include "engine/answer.h"
 #include "engine/answer_passes.h"
-#include "engine/impl.h"
-#include "engine/stop_strings.h"
-#include "text/stream_decoder.h"
 
 namespace lily {
 namespace {
 
-constexpr std::size_t kMaxStops = 16;
-constexpr std::size_t kMaxStopBytes = 1024;
-constexpr int kLiveSlots = 2;  // Behind them the pool holds checkpoints.
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 bool cancelled(const GenerateRequest& request) {
   return request.cancel && request.cancel->load(std::memory_order_relaxed);
@@ -72,113 +60,15 @@ struct Session::Timeline {
   }
 };
 
-// What one call of generate() carries from step to step.
-class Session::Generation {
- public:
-  Generation(Engine::Impl& engine, const GenerateRequest& request)
-      : engine_(engine),
-        request_(request),
-        decoder_(*engine.tokenizer, {.skip_special = true}),
-        stops_(request.stop),
-        limit_(engine.context_tokens() - static_cast<int>(request.prompt.size())) {
-    if (request.max_tokens > 0) limit_ = std::min(limit_, request.max_tokens);
-  }
-
-  GenerateResult& result() { return result_; }
-  int limit() const { return limit_; }  // Tokens at most.
-
-  void first_token_is_there() {
-    result_.prefill_seconds = seconds_since(started_);
-    decode_started_ = Clock::now();
-  }
-
-  // Takes the token that the last pass chose. True: the answer goes on.
-  Result<bool> take(const ChosenToken& chosen) {
-    if (chosen.not_finite) return Error{ErrorCode::kNotFinite, "the model computed a logit that is not finite"};
-    if (chosen.token < 0) return Error{ErrorCode::kInvalidArgument, "logit_bias: no token is left to choose"};
-    const auto& ends = engine_.model.weights.spec.end_tokens;
-    if (std::find(ends.begin(), ends.end(), chosen.token) != ends.end()) {
-      result_.end_token = chosen.token;
-      return finish(FinishReason::kEnd);
-    }
-    result_.tokens.push_back(chosen.token);
-    emit(stops_.push(decoder_.push(chosen.token)), chosen);
-    if (stops_.matched()) return finish(FinishReason::kStopString);
-    if (static_cast<int>(result_.tokens.size()) < limit_) return true;
-    return finish(limit_ == request_.max_tokens ? FinishReason::kLength : FinishReason::kContextFull);
-  }
-
-  bool finish(FinishReason reason) {
-    result_.finish = reason;
-    (decode_started_ ? result_.decode_seconds : result_.prefill_seconds) = seconds_since(decode_started_.value_or(started_));
-    if (stops_.matched()) {
-      result_.stop_string = *stops_.matched();
-    } else {
-      const std::string rest = stops_.push(decoder_.finish()) + stops_.finish();
-      result_.text += rest;
-      if (!rest.empty() && request_.on_token) request_.on_token({-1, rest, 0.0f, {}, {}});
-    }
-    return false;
-  }
-
- private:
-  void emit(const std::string& text, const ChosenToken& chosen) {
-    result_.text += text;
-    if (!request_.on_token) return;
-    const auto n_top = static_cast<std::size_t>(chosen.n_top);
-    request_.on_token({chosen.token, text, chosen.log_prob, std::span(chosen.top_ids, n_top),
-                       std::span(chosen.top_log_probs, n_top)});
-  }
-
-  Engine::Impl& engine_;
-  const GenerateRequest& request_;
-  StreamDecoder decoder_;
-  StopStrings stops_;
-  int limit_;
-  Clock::time_point started_ = Clock::now();
-  std::optional<Clock::time_point> decode_started_;
-  GenerateResult result_;
-};
-
-namespace {
-
-Result<void> check_request(const Engine::Impl& engine, const GenerateRequest& request) {
-  const auto vocab_used = engine.model.vocab_used;
-  if (request.prompt.empty()) return Error{ErrorCode::kInvalidArgument, "the prompt is empty: at least one token is needed"};
-  if (request.prompt.size() >= static_cast<std::size_t>(engine.context_tokens())) {
-    return Error{ErrorCode::kTooLarge, "the prompt has " + std::to_string(request.prompt.size()) +
-                                           " tokens, the context holds " + std::to_string(engine.context_tokens()) +
-                                           " and one is needed for the answer"};
-  }
-  for (const TokenId id : request.prompt) {
-    if (id < 0 || id >= vocab_used) {
-      return Error{ErrorCode::kInvalidArgument, "prompt: token " + std::to_string(id) + ", expected 0 .. " + std::to_string(vocab_used - 1)};
-    }
-  }
-  if (request.stop.size() > kMaxStops) {
-    return Error{ErrorCode::kInvalidArgument, "stop: " + std::to_string(request.stop.size()) + " strings, at most 16"};
-  }
-  for (const auto& stop : request.stop) {
-    if (stop.empty() || stop.size() > kMaxStopBytes) {
-      return Error{ErrorCode::kInvalidArgument, "stop: a string of " + std::to_string(stop.size()) + " bytes, expected 1 .. " +
-                                                    std::to_string(kMaxStopBytes)};
-    }
-  }
-  if (request.max_tokens < 0) {
-    return Error{ErrorCode::kInvalidArgument, "max_tokens: " + std::to_string(request.max_tokens) + ", expected 1 or more, or 0 for no limit"};
-  }
-  return check_sampling(request.sampling, vocab_used);
-}
-
-}  // namespace
-
 Session::Session(Engine::Impl& engine) : engine_(engine), timeline_(std::make_unique<Timeline>()) { clear(); }
 Session::~Session() = default;
 
 void Session::clear() {
   passes_.reset();
   *timeline_ = {};
-  for (int slot = engine_.model.state.limits().n_slots; --slot >= kLiveSlots;) timeline_->free_slots.push_back(slot);
+  // Behind the slots of sequences the pool holds checkpoints.
+  const StateLimits& limits = engine_.model.state.limits();
+  for (int slot = limits.n_slots; --slot >= AnswerPasses::first_slot(limits.n_sequences);) timeline_->free_slots.push_back(slot);
   engine_.model.state.truncate(0, 0);
 }
 
@@ -236,10 +126,9 @@ Result<void> Session::extend(const GenerateRequest& request, std::span<const Tok
 
 // A chunk of the prompt that is not its last one.
 Result<void> Session::compute(const GenerateRequest& request, std::span<const TokenId> tokens) {
-  const int before = timeline_->live, after = 1 - before;
-  LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model,
-                                {.tokens = tokens, .position = static_cast<int>(timeline_->tokens.size()),
-                                 .state_in = before, .state_out = after, .cancel = request.cancel}));
+  const int before = timeline_->live, after = AnswerPasses::other_slot(before);
+  const PassPart part{.tokens = tokens, .position = static_cast<int>(timeline_->tokens.size()), .state_in = before, .state_out = after};
+  LILY_RETURN_IF_ERROR(run_pass(*engine_.backend, engine_.model, {.parts = {&part, 1}, .cancel = request.cancel}));
   return extend(request, tokens, after);
 }
 
@@ -254,8 +143,8 @@ Result<bool> Session::prefill(const GenerateRequest& request) {
     int end = std::min(position + engine_.model.buffers.max_rows(), total);
     if (position < request.checkpoint_at && request.checkpoint_at < end) end = request.checkpoint_at;
     const auto tokens = prompt.subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(end - position));
-    const auto computed = end < total ? compute(request, tokens)
-                                      : passes_->begin({tokens, position, timeline_->live, request.cancel});
+    const AnswerPasses::Row row{.tokens = tokens, .position = position, .sequence = 0, .state = timeline_->live, .sampling = &engine_.sampling[0]};
+    const auto computed = end < total ? compute(request, tokens) : passes_->begin({&row, 1}, request.cancel);
     if (!computed && computed.error().code == ErrorCode::kCancelled) return false;
     LILY_RETURN_IF_ERROR(computed);
     if (end == total) return true;
@@ -273,24 +162,23 @@ Result<GenerateResult> Session::generate(const GenerateRequest& request) {
 }
 
 Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request) {
-  Generation generation(engine_, request);
-  GenerateResult& result = generation.result();
-  result.prompt_tokens = static_cast<int>(request.prompt.size());
+  Answer answer(engine_, request);
+  GenerateResult& result = answer.result();
   LILY_TRY(result.cached_tokens, resume(request.prompt));
   // For the whole answer: running out of pages halfway would lose the work, and the table is not written while a pass is under way.
   engine_.model.state.truncate(0, result.cached_tokens);
-  LILY_RETURN_IF_ERROR(engine_.model.state.reserve(*engine_.backend, 0, result.prompt_tokens + generation.limit()));
-  engine_.sampling.begin(*engine_.backend, request.sampling, request.prompt);
+  LILY_RETURN_IF_ERROR(engine_.model.state.reserve(*engine_.backend, 0, result.prompt_tokens + answer.limit()));
+  engine_.sampling[0].begin(*engine_.backend, request.sampling, request.prompt);
   DecodeWay way = engine_.decode_way;
   if (request.lockstep) way.in_flight = 1;
-  passes_ = std::make_unique<AnswerPasses>(*engine_.backend, engine_.model, engine_.sampling, way);
+  passes_ = std::make_unique<AnswerPasses>(*engine_.backend, engine_.model, way);
   LILY_TRY(const bool begun, prefill(request));
   if (!begun) {
-    generation.finish(FinishReason::kCancelled);
+    answer.finish(FinishReason::kCancelled);
     return result;
   }
   const std::uint64_t barriers_before = engine_.backend->barriers(), launches_before = engine_.backend->launches();
-  LILY_RETURN_IF_ERROR(decode(request, generation));
+  LILY_RETURN_IF_ERROR(decode(request, answer));
   result.decode_passes = passes_->n_begun() - 1;
   result.decode_barriers = engine_.backend->barriers() - barriers_before;
   result.decode_launches = engine_.backend->launches() - launches_before;
@@ -299,20 +187,21 @@ Result<GenerateResult> Session::answer_from_state(const GenerateRequest& request
 
 // Token after token. With two passes in flight the next one is enqueued before the token of the last is looked at, but none behind
 // the last token that the request allows.
-Result<void> Session::decode(const GenerateRequest& request, Generation& generation) {
-  const GenerateResult& result = generation.result();
+Result<void> Session::decode(const GenerateRequest& request, Answer& answer) {
+  const GenerateResult& result = answer.result();
   for (bool going = true; going;) {
-    while (passes_->can_follow() && passes_->n_begun() < generation.limit()) LILY_RETURN_IF_ERROR(passes_->follow());
-    LILY_TRY(const auto taken, passes_->take());
+    while (passes_->can_follow() && passes_->n_begun() < answer.limit()) LILY_RETURN_IF_ERROR(passes_->follow());
+    LILY_TRY(const auto rows, passes_->take());
+    const AnswerPasses::Taken& taken = rows.front();
     if (result.tokens.empty()) {
       LILY_RETURN_IF_ERROR(extend(request, std::span(request.prompt).subspan(timeline_->tokens.size()), taken.state));
-      generation.first_token_is_there();
+      answer.first_token_is_there();
       if (request.on_prefill) request.on_prefill(result.prompt_tokens, result.prompt_tokens);
     } else {
       timeline_->append(std::span(&result.tokens.back(), 1), taken.state);
     }
-    LILY_TRY(going, generation.take(taken.chosen));
-    if (going && cancelled(request)) going = generation.finish(FinishReason::kCancelled);
+    LILY_TRY(going, answer.take(taken.chosen));
+    if (going && cancelled(request)) going = answer.finish(FinishReason::kCancelled);
   }
   return {};
 }

@@ -179,16 +179,21 @@ Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const
 }
 
 Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& request) {
-  const bool given = !request.tokens.empty();
-  const int n = given ? static_cast<int>(request.tokens.size()) : 1;
-  LILY_RETURN_IF_ERROR(model.state.reserve(backend, 0, request.position + n));
   PassControl& control = model.buffers.control(request.block);
-  control.n_rows = n;
-  control.n_segments = 1;
-  control.segments[0] = {.first_row = 0, .n_rows = n, .position = request.position, .sequence = 0,
-                         .state_in = request.position == 0 ? -1 : request.state_in, .state_out = request.state_out,
-                         .snapshots = -1, .reserved = 0};
-  std::copy(request.tokens.begin(), request.tokens.end(), control.tokens);
+  LILY_CHECK(!request.parts.empty() && request.parts.size() <= kMaxSegments);
+  const bool given = !request.parts.front().tokens.empty();
+  control.n_rows = control.n_segments = 0;
+  for (const PassPart& part : request.parts) {
+    LILY_CHECK(part.tokens.empty() != given);
+    const int n = given ? static_cast<int>(part.tokens.size()) : 1;
+    LILY_CHECK(control.n_rows + n <= kMaxPassRows);
+    LILY_RETURN_IF_ERROR(model.state.reserve(backend, part.sequence, part.position + n));
+    control.segments[control.n_segments++] = {.first_row = control.n_rows, .n_rows = n, .position = part.position,
+                                              .sequence = part.sequence, .state_in = part.position == 0 ? -1 : part.state_in,
+                                              .state_out = part.state_out, .snapshots = -1, .reserved = 0};
+    std::copy(part.tokens.begin(), part.tokens.end(), control.tokens + control.n_rows);
+    control.n_rows += n;
+  }
   control.n_head_rows = static_cast<std::int32_t>(request.head_rows.size());
   std::copy(request.head_rows.begin(), request.head_rows.end(), control.head_rows);
   using enum PassBuffers::TokensFrom;

@@ -1,4 +1,4 @@
-// The model as steps: one pass over the rows that PassBuffers::control() names, and the usual pass of one sequence.
+// The model as steps: one pass over the rows that PassBuffers::control() names, or over parts of sequences.
 #pragma once
 
 #include <atomic>
@@ -47,13 +47,18 @@ struct ControlUse {
 Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const ControlUse& control = {},
                        const std::atomic<bool>* cancel = nullptr);
 
-// Consecutive tokens of sequence 0.
-struct PassRequest {
+// Consecutive tokens of one sequence.
+struct PassPart {
   std::span<const TokenId> tokens;  // Empty: one, which an earlier pass writes into the block (HeadUse::next_tokens).
   int position = 0;                 // Of the first token; at 0 the sequence starts anew.
+  int sequence = 0;
   int state_in = 0, state_out = 0;  // Slots. Where they differ, the state before the pass stays.
+};
+
+struct PassRequest {
+  std::span<const PassPart> parts;  // Row after row; with tokens all of them, or none.
   HeadUse head = {};
-  std::span<const std::int32_t> head_rows = {};  // Which of the tokens' rows.
+  std::span<const std::int32_t> head_rows = {};  // Which rows.
   int block = 0;
   const std::atomic<bool>* cancel = nullptr;
 };

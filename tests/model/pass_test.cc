@@ -58,8 +58,9 @@ class PassTest : public ::testing::Test {
     const std::int32_t last = 9;
     LILY_TRY(const Buffer control, greedy_control(backend));
     model_->buffers.write_sampling(backend, 0, control.as<SamplingControl>());
-    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.tokens = std::span(all).first(10),
-                                                     .head = {.kind = HeadUse::Kind::kChoose}, .head_rows = std::span(&last, 1)}));
+    const PassPart first{.tokens = std::span(all).first(10)}, second{.tokens = std::span(all).last(10), .position = 10};
+    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.parts = {&first, 1}, .head = {.kind = HeadUse::Kind::kChoose},
+                                                     .head_rows = std::span(&last, 1)}));
     LILY_TRY(const ChosenToken chosen, model_->buffers.read_chosen(backend, 0));
     seen.chosen = chosen.token, seen.log_prob = chosen.log_prob;
     LILY_RETURN_IF_ERROR(model_->state.copy_slot(backend, 0, 1));
@@ -68,11 +69,11 @@ class PassTest : public ::testing::Test {
     HeadUse score{.kind = HeadUse::Kind::kScore, .n_top = 2};
     const std::vector<float> even(2 * kVocab, -std::log(float{kVocab}));
     LILY_TRY(score.reference_log_probs, model_->buffers.write_reference_log_probs(backend, even));
-    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.tokens = std::span(all).last(10), .position = 10, .head = score, .head_rows = rows}));
+    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.parts = {&second, 1}, .head = score, .head_rows = rows}));
     LILY_TRY(const ScoreRows scored, model_->buffers.read_score(backend, 2, 2));
     seen.scores = scored.target_log_prob, seen.kl = scored.kl, seen.top_ids = scored.top_ids;
     LILY_RETURN_IF_ERROR(model_->state.copy_slot(backend, 1, 0));
-    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.tokens = std::span(all).last(10), .position = 10, .head = score, .head_rows = rows}));
+    LILY_RETURN_IF_ERROR(run_pass(backend, *model_, {.parts = {&second, 1}, .head = score, .head_rows = rows}));
     LILY_TRY(const ScoreRows again, model_->buffers.read_score(backend, 2, 2));
     EXPECT_EQ(again.target_log_prob, scored.target_log_prob);
     return seen;
@@ -109,7 +110,8 @@ TEST_F(PassTest, ACancelledPassEndsWithinALayerAndCanBeRunAgain) {
   const std::int32_t last = 11;
   const std::vector<std::int32_t> target{300};
   std::atomic<bool> cancel = false;
-  const PassRequest request{.tokens = all, .head = {.kind = HeadUse::Kind::kScore}, .head_rows = std::span(&last, 1), .cancel = &cancel};
+  const PassPart part{.tokens = all};
+  const PassRequest request{.parts = {&part, 1}, .head = {.kind = HeadUse::Kind::kScore}, .head_rows = std::span(&last, 1), .cancel = &cancel};
   const auto score = [&]() -> Result<float> {
     model_->buffers.write_targets(backend, target);
     LILY_RETURN_IF_ERROR(run_pass(backend, *model_, request));
