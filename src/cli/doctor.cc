@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backend/backends.h"
 #include "cli/commands.h"
 #include "cli/mac_report.h"
 #include "cli/machine.h"
@@ -58,7 +59,8 @@ Section machine_section() {
 Section backends_section() {
   Section out;
   out.json = ordered_json::array();
-  for (const char* name : {"cpu", "metal", "cuda", "emulator", "reference"}) {
+  for (const std::string_view listed : kBackendNames) {
+    const std::string name(listed);
     const auto backend = open_backend(name, {});
     const std::string words = backend ? (*backend)->info().description : backend.error().message;
     out.json.push_back(

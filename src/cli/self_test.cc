@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "backend/backends.h"
 #include "cli/model_source.h"
 
 namespace lily::cli {
@@ -53,7 +54,8 @@ SelfTestRow test_backend(const std::string& backend) {
 
 std::vector<SelfTestRow> run_self_test() {
   std::vector<SelfTestRow> rows;
-  for (const char* backend : {"cpu", "metal", "cuda", "emulator", "reference"}) {
+  for (const std::string_view listed : kBackendNames) {
+    const std::string backend(listed);
     if (open_backend(backend, {})) rows.push_back(test_backend(backend));
   }
   return rows;
