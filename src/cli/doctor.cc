@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "backend/backends.h"
 #include "cli/commands.h"
 #include "cli/mac_report.h"
 #include "cli/machine.h"

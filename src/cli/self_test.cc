@@ -6,7 +6,6 @@
 
 #include <array>
 
-#include "backend/backends.h"
 #include "cli/model_source.h"
 
 namespace lily::cli {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backends.h"
 #include "backend/ops.h"
 #include "base/file.h"
 #include "base/result.h"
@@ -22,7 +23,7 @@ namespace lily {
 
 struct EngineOptions {
   Path model;                   // A checkpoint folder.
-  std::string backend = "cpu";  // As open_backend() takes it.
+  std::string backend = "cpu";  // One of kBackendNames.
   BackendOptions backend_options;
   // In place of both: the caller opens one.
   std::function<Result<std::unique_ptr<Backend>>()> make_backend = {};
