@@ -7,6 +7,7 @@ namespace lily::cli {
 
 Result<int> execute(const RunFlags& flags);
 Result<int> execute(const ChatFlags& flags);
+Result<int> execute(const ServeFlags& flags);
 Result<int> execute(const InfoFlags& flags);
 Result<int> execute(const DoctorFlags& flags);
 Result<int> execute(const TokenizeFlags& flags);

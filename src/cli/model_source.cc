@@ -76,6 +76,8 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const Open
   options.context_tokens = flags.context_tokens;
   options.beyond_declared = flags.beyond_declared;
   options.n_checkpoints = wishes.n_checkpoints;
+  options.n_sequences = wishes.n_sequences;
+  options.checkpoint_bytes = wishes.checkpoint_bytes;
   options.pack = !flags.no_pack;
   options.progress = [&line](const PackProgress& progress) { show_packing(line, progress); };
   return Engine::open(options);

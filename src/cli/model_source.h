@@ -17,6 +17,8 @@ Result<Tokenizer> load_tokenizer(const Path& named);
 
 struct OpenWishes {
   int n_checkpoints = 0;
+  int n_sequences = 1;               // Answers at a time.
+  std::size_t checkpoint_bytes = 0;  // Kept of earlier prompts and answers.
   bool quiet = false;  // No progress line.
 };
 

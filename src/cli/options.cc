@@ -120,6 +120,7 @@ CLI::App& add_command(CLI::App& app, const char* name, const char* help, Flags& 
 struct AllFlags {
   RunFlags run;
   ChatFlags chat;
+  ServeFlags serve;
   InfoFlags info;
   DoctorFlags doctor;
   TokenizeFlags tokenize;
@@ -154,6 +155,44 @@ void describe_answers(CLI::App& run, CLI::App& chat, AllFlags& flags) {
                   "Go on with a saved conversation, and keep it saved there")
       ->check(not_empty);
   chat.footer("/help lists what can be typed; Ctrl-C stops an answer, Ctrl-D ends.");
+}
+
+void describe_serve(CLI::App& serve, ServeFlags& flags) {
+  constexpr auto kAccess = "Access";
+  add_engine_options(serve, flags.engine);
+  serve.add_option("--host", flags.host, "Address to listen on; others than loopback need --api-key")
+      ->check(not_empty)
+      ->capture_default_str()
+      ->group(kAccess);
+  serve.add_option("--port", flags.port, "Port; 0 is a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str()
+      ->group(kAccess);
+  serve.add_option("--api-key", flags.api_key, "Callers have to send this key")
+      ->check(not_empty)
+      ->group(kAccess);
+  serve.add_option("--cors", flags.origins, "A site whose pages may call, such as https://chat.example; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(kAccess);
+  serve.add_option("--state-dir", flags.state_dir, "Folder in which states for reuse survive a restart")
+      ->check(not_empty);
+  serve.add_option("--parallel", flags.max_running, "Answers computed at a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  serve.add_option("--queue", flags.max_waiting, "Answers that may wait; one more is told to come back")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  serve.add_option("--cache-mib", flags.cache_mebibytes, "Memory for states that are kept for reuse; 0 is a share of what there is")
+      ->check(CLI::Range(0, 1 << 24));
+  serve.add_option("--grace", flags.grace_seconds, "Seconds that running answers get at the end")
+      ->check(CLI::Range(0, 3600))
+      ->capture_default_str();
+  serve.add_flag("--no-thinking", flags.no_thinking, "Answer at once, unless a request asks for thinking");
+  serve.add_flag("--keep-billing-line", flags.keep_billing_line,
+                 "Do not drop the line x-anthropic-billing-header from system texts");
+  serve.add_flag("--replay", flags.replay, "For tests: a request may bring its own answer in the field replay");
+  serve.add_flag("-v,--verbose", flags.verbose, "A line for each request, without its text");
 }
 
 void describe_machine(CLI::App& info, CLI::App& doctor, AllFlags& flags) {
@@ -254,6 +293,7 @@ void describe(CLI::App& app, AllFlags& flags, ParsedLine& line) {
   auto& run = add_command(app, "run", "One answer", flags.run, line);
   auto& chat = add_command(app, "chat", "A conversation in the terminal", flags.chat, line);
   describe_answers(run, chat, flags);
+  describe_serve(add_command(app, "serve", "The API for clients, and a chat page", flags.serve, line), flags.serve);
   auto& info = add_command(app, "info", "What a checkpoint is, and whether it fits this machine",
                            flags.info, line);
   auto& doctor =

@@ -62,6 +62,23 @@ struct ChatFlags {
   Path resume;  // Read at the start.
 };
 
+struct ServeFlags {
+  EngineFlags engine;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string api_key;
+  std::vector<std::string> origins;
+  Path state_dir;
+  int max_running = 8;
+  int max_waiting = 64;
+  int cache_mebibytes = 0;  // 0: a share of the memory.
+  int grace_seconds = 10;
+  bool no_thinking = false;
+  bool keep_billing_line = false;
+  bool replay = false;
+  bool verbose = false;
+};
+
 struct InfoFlags {
   Path model;
   bool json = false;
@@ -127,7 +144,7 @@ struct LimitsFlags {
 };
 
 using Command =
-    std::variant<RunFlags, ChatFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags,
+    std::variant<RunFlags, ChatFlags, ServeFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags,
                  RenderFlags, EvalFlags, SynthFlags, BenchFlags, LimitsFlags>;
 
 struct ParsedLine {

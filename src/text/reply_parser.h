@@ -37,6 +37,8 @@ class ReplyParser {
 
   // No further text can matter (parallel calls are off and one is complete): generation may stop.
   bool is_done() const { return body_.is_done(); }
+  // What was fed so far belongs to the thinking.
+  bool in_thinking() const { return state_ == State::kReasoning || state_ == State::kHeld; }
 
  private:
   // kReasoning -> kHeld at a call's opening; both -> kAfterThinking at </think>, -> kBody at the

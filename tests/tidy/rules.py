@@ -21,7 +21,8 @@ ARROWS = {
     "backend/gpu/cuda/kernels": {"backend/gpu/dialect", "backend/gpu/kernels"},
     "model": SPEC | {"backend", "weights"},
     "engine": SPEC | {"model", "text", "weights", "backend"},
-    "cli": SPEC | {"engine", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.
+    "server": SPEC | {"engine", "text"},
+    "cli": SPEC | {"engine", "server", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.
 }
 # Files that reach further than their folder, with the reason.
 FURTHER = {
@@ -39,6 +40,7 @@ LIBRARIES = {
     "pcre2.h": {"text"},
     "utf8proc.h": {"text"},
     "xxhash.h": {"weights"},
+    "prometheus/": {"server"},
     "CLI/": {"cli"},
     "histedit.h": {"cli"},
     "editline/": {"cli"},
@@ -51,7 +53,7 @@ LIBRARIES = {
 }
 IN_HEADERS = {"tl/expected.hpp", "cuda.h", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
 SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "mach-o/", "errno.h", "linux/",
-          "stdlib.h")
+          "stdlib.h", "arpa/", "netinet/", "netdb.h", "poll.h", "malloc.h")
 
 # (pattern in stripped C++, files it is allowed in, what to use instead).
 PRINTING = ("src/cli/", "src/base/check.cc", "src/base/log.cc")
