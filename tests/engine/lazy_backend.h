@@ -17,13 +17,16 @@ namespace lily {
 
 class LazyBackend final : public Backend {
  public:
-  explicit LazyBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {
+  explicit LazyBackend(std::unique_ptr<Backend> inner, int few_rows = kMaxSegments)
+      : inner_(std::move(inner)) {
     info_ = inner_->info();
+    info_.few_rows = few_rows;
     info_.runs_ahead = true;
   }
 
   // Of the pass that is being computed.
   std::function<void(Ticket, const ChooseArgs&)> before_choose = {};
+  std::function<void(const EmbedArgs&)> after_embed = {};
   std::function<void(Ticket waited_for, Ticket submitted)> on_wait = {};
   std::optional<Ticket> fails = {};
 
@@ -53,7 +56,12 @@ class LazyBackend final : public Backend {
     named_.push_back([this, key] { inner_->begin(key); });
     return true;
   }
-  void embed(const EmbedArgs& args) override { later<&Backend::embed>(args); }
+  void embed(const EmbedArgs& args) override {
+    named_.push_back([this, args] {
+      inner_->embed(args);
+      if (after_embed) after_embed(args);
+    });
+  }
   void gdn_project(const GdnProjectArgs& args) override { later<&Backend::gdn_project>(args); }
   void gdn_prepare(const GdnPrepareArgs& args) override { later<&Backend::gdn_prepare>(args); }
   void gdn_scan(const GdnScanArgs& args) override { later<&Backend::gdn_scan>(args); }

@@ -40,7 +40,7 @@ class GpuBackend final : public Backend {
                       const Tuning& tuning = {});
   ~GpuBackend() override;
 
-  const BackendInfo& info() const override { return device_->info(); }
+  const BackendInfo& info() const override { return info_; }
   // Scratch of all steps; kInvalidArgument where max_rows is not in 1 .. kMaxPassRows. Forgets
   // recordings.
   Result<void> prepare(const ModelSpec& spec, int max_rows) override;
@@ -105,6 +105,7 @@ class GpuBackend final : public Backend {
   Result<Buffer> tracked(Buffer buffer);
 
   std::unique_ptr<Device> device_;
+  BackendInfo info_;
   Mechanisms mechanisms_;
   Tuning tuning_;
   std::shared_ptr<Buffers> buffers_;

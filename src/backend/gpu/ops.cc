@@ -75,9 +75,12 @@ void* GpuBackend::PassRecorder::scratch(const char* name, std::size_t bytes) {
 GpuBackend::GpuBackend(std::unique_ptr<Device> device, const Mechanisms& mechanisms,
                        const Tuning& tuning)
     : device_(std::move(device)),
+      info_(device_->info()),
       mechanisms_(mechanisms),
       tuning_(tuning),
-      buffers_(std::make_shared<Buffers>()) {}
+      buffers_(std::make_shared<Buffers>()) {
+  info_.few_rows = kFewRows;
+}
 
 GpuBackend::~GpuBackend() = default;
 
