@@ -18,6 +18,7 @@ struct ReuseReport {
   int matched = 0;  // Tokens that the best stored prompt shares with this one.
   int reused = 0;   // Tokens that were not computed again.
   ReuseLimit limit = ReuseLimit::kNothingStored;
+  int over_budget = 0;  // States of this request that are not kept for later ones, since the budget cannot hold them.
 };
 
 // "nothing stored", "whole", "differs", "no checkpoint", "evicted", "over budget".

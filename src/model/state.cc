@@ -80,7 +80,7 @@ ModelState::Pages ModelState::share(int sequence, int n_positions) {
   const auto& pages = pages_[size(sequence)];
   LILY_CHECK(pages.size() >= size(pages_for(n_positions)));
   Pages out(pages.begin(), pages.begin() + pages_for(n_positions));
-  for (const auto page : out) ++holders_[size(page)];
+  hold(out);
   return out;
 }
 
@@ -92,6 +92,10 @@ Result<ModelState::Pages> ModelState::take(int n_pages) {
   free_pages_.resize(free_pages_.size() - size(n_pages));
   for (const auto page : out) holders_[size(page)] = 1;
   return out;
+}
+
+void ModelState::hold(std::span<const std::int32_t> pages) {
+  for (const auto page : pages) ++holders_[size(page)];
 }
 
 void ModelState::release(std::span<const std::int32_t> pages) {
@@ -108,7 +112,7 @@ Result<void> ModelState::adopt(Backend& backend, int sequence, std::span<const s
   LILY_RETURN_IF_ERROR(export_pages(backend, part, bytes));
   LILY_TRY(const Pages copy, take(static_cast<int>(part.size())));
   import_pages(backend, copy, bytes);
-  for (const auto page : whole) ++holders_[size(page)];
+  hold(whole);
   append(backend, sequence, whole);
   append(backend, sequence, copy);
   return {};

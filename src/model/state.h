@@ -41,6 +41,7 @@ class ModelState {
   Pages share(int sequence, int n_positions);
   // Free pages, held; kNoMemory when there are too few.
   Result<Pages> take(int n_pages);
+  void hold(std::span<const std::int32_t> pages);
   void release(std::span<const std::int32_t> pages);
   int holders(std::int32_t page) const { return holders_[static_cast<std::size_t>(page)]; }
   // An empty sequence begins with these pages. One that n_positions ends in the middle of is copied, since the sequence will write into it.
