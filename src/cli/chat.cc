@@ -14,9 +14,9 @@
 namespace lily::cli {
 namespace {
 
-// States kept for reuse: a later turn drops this one's thinking, so it resumes where this answer
-// began.
-constexpr int kCheckpoints = 2;
+// States kept for reuse: where the first message began, where the last answer began (a later turn drops its
+// thinking) and where it ended.
+constexpr int kCheckpoints = 3;
 
 constexpr std::string_view kHelp =
     "/help                this list\n"
@@ -213,7 +213,7 @@ Result<Answer> Chat::produce() {
   request.sampling = sampling_.params;
   request.max_tokens = flags_.answer.max_tokens;
   request.stop = flags_.answer.stop;
-  request.checkpoint_at = prompt.turn_start;
+  request.borders = prompt.borders;
   interrupt_.reset();
   return answer(engine_, prompt, std::move(request),
                 {.show_reasoning = !flags_.answer.quiet, .quiet = flags_.answer.quiet}, interrupt_);

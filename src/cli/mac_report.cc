@@ -159,9 +159,9 @@ Result<void> run_checked(gpu::Comparisons& comparisons, const CheckedRun& run) {
       question.size(), run.chunk_tokens > 8 ? 12 : static_cast<std::size_t>(run.chunk_tokens)));
   GenerateRequest request{
       .prompt = question, .sampling = {.temperature = 0.0f}, .max_tokens = run.n_tokens};
-  // A checkpoint is a copy of the state, and cuts the prompt there.
+  // A state that is kept cuts the prompt there.
   const bool plain = run.mechanisms == Mechanisms{};
-  if (plain) request.checkpoint_at = static_cast<int>(question.size()) / 2;
+  if (plain) request.borders = {static_cast<int>(question.size()) / 2};
   if (run.chunk_tokens == 8)
     request.sampling = {
         .temperature = 0.8f, .top_p = 0.95f, .top_k = 20, .repetition_penalty = 1.1f, .seed = 1};

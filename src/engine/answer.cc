@@ -66,7 +66,7 @@ void Answer::first_token_is_there() {
 
 Result<bool> Answer::take(const ChosenToken& chosen) {
   if (chosen.not_finite) return Error{ErrorCode::kNotFinite, "the model computed a logit that is not finite"};
-  if (chosen.token < 0) return Error{ErrorCode::kInvalidArgument, "logit_bias: no token is left to choose"};
+  if (chosen.token < 0) return Error{ErrorCode::kInvalidArgument, "logit_bias or the grammar of the answer: no token is left to choose"};
   const auto& ends = engine_.model.weights.spec.end_tokens;
   if (std::find(ends.begin(), ends.end(), chosen.token) != ends.end()) {
     result_.end_token = chosen.token;

@@ -5,6 +5,9 @@
 
 #include "base/check.h"
 #include "engine/impl.h"
+#include "spec/layout.h"
+#include "spec/state_sizes.h"
+#include "weights/hash.h"
 #include "weights/manifest.h"
 
 namespace lily {
@@ -24,13 +27,29 @@ Result<void> check_options(const EngineOptions& options) {
   return {};
 }
 
-int n_slots(const EngineOptions& options) {
-  return AnswerPasses::first_slot(options.n_sequences) + options.n_checkpoints;
+// A sequence may end in the middle of a page.
+int n_pages(const MemoryPlan& plan, const EngineOptions& options) {
+  const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(options.kv_tokens, plan.context_tokens));
+  const std::uint64_t positions = options.kv_tokens > 0 ? std::min(wanted, plan.kv_tokens) : plan.kv_tokens;
+  return static_cast<int>(positions / kKvPageTokens) + options.n_sequences;
 }
 
-// A sequence may end in the middle of a page.
-int n_pages(const MemoryPlan& plan, int n_sequences) {
-  return static_cast<int>(plan.kv_tokens / kKvPageTokens) + n_sequences;
+// Bytes that may be kept for reuse: as was asked for, or so many states with the positions of one context.
+std::size_t kept_bytes(const EngineOptions& options, const StateSizes& sizes, int context_tokens) {
+  if (options.n_checkpoints == 0) return options.checkpoint_bytes;
+  return static_cast<std::size_t>(options.n_checkpoints) * sizes.slot_bytes +
+         round_up(static_cast<std::size_t>(context_tokens), kKvPageTokens) * sizes.kv_bytes_per_token;
+}
+
+// Two engines with the same one leave states that the other can go on from.
+std::uint64_t fingerprint(const LoadedWeights& loaded, const BackendInfo& backend, const EngineOptions& options) {
+  Hasher hasher;
+  hasher.add(loaded.image.header().source);
+  hasher.add(loaded.image.header().manifest);
+  hasher.add(backend.name);
+  hasher.add(static_cast<std::uint64_t>(options.backend_options.activations));
+  hasher.add(static_cast<std::uint64_t>(backend.key_layout));
+  return hasher.value();
 }
 
 // The context that was asked for, or as many positions as the memory holds; a verdict from the config alone, before anything is
@@ -41,14 +60,16 @@ Result<MemoryPlan> settle_context(const EngineOptions& options, const Checkpoint
                                                   std::to_string(config.spec.max_context) + " positions (--beyond-declared lifts this)"};
   }
   const BackendInfo& info = backend.info();
+  const std::uint64_t kept_states =
+      options.n_checkpoints > 0 ? kept_bytes(options, state_sizes(config.spec, info.kv_element_bytes), 0) : options.checkpoint_bytes;
   const auto plan = plan_memory(config.spec, {.memory_bytes = info.memory_bytes > 0 ? info.memory_bytes : machine_memory_bytes(),
                                               .weight_bytes = plan_image(manifest(config), info.layout, 0).data_bytes,
                                               .context_tokens = options.context_tokens,
                                               .chunk_tokens = options.chunk_tokens,
                                               .n_sequences = options.n_sequences,
-                                              .n_slots = n_slots(options),
+                                              .n_slots = AnswerPasses::first_slot(options.n_sequences),
                                               .kept_bytes = options.checkpoint_bytes,
-                                              .kept_states = info.memory_bytes > 0 ? 0 : options.checkpoint_bytes,
+                                              .kept_states = info.memory_bytes > 0 ? 0 : kept_states,
                                               .kv_element_bytes = info.kv_element_bytes,
                                               .backend_bytes = backend.scratch_bytes(config.spec, options.chunk_tokens)});
   if (!plan.fits) {
@@ -108,14 +129,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_TRY(impl->model, create_model(*impl->backend, loaded,
                                      {.state = {.n_sequences = options.n_sequences,
                                                 .max_positions = plan.context_tokens,
-                                                .n_pages = n_pages(plan, options.n_sequences),
-                                                .n_slots = n_slots(options)},
+                                                .n_pages = n_pages(plan, options),
+                                                .n_slots = AnswerPasses::first_slot(options.n_sequences)},
                                       .max_rows = std::min(options.chunk_tokens, plan.context_tokens),
                                       .vocab_used = impl->tokenizer->n_ids()}));
   for (int i = 0; i < options.n_sequences; ++i) {
     LILY_TRY(auto sampling, SamplingBuffers::create(*impl->backend, spec.vocab_rows));
     impl->sampling.push_back(std::move(sampling));
   }
+  impl->checkpoint_bytes = kept_bytes(options, state_sizes(spec, impl->backend->info().kv_element_bytes), plan.context_tokens);
+  impl->fingerprint = fingerprint(loaded, impl->backend->info(), options);
   impl->decode_way = decode_way(impl->backend->info(), options.backend_options.mechanisms);
   impl->session.reset(new Session(*impl));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));

@@ -30,9 +30,10 @@ struct EngineOptions {
   int chunk_tokens = 512;       // Rows of a prefill pass, 1 .. 2,048.
   int context_tokens = 0;       // Positions a session may hold; 0: what the model declares, as far as memory goes.
   bool beyond_declared = false; // context_tokens may exceed what the model declares: positions it was never trained on.
-  int n_checkpoints = 0;        // Recurrent states kept for reuse besides the live one.
+  int n_checkpoints = 0;        // Recurrent states kept for reuse over one context of positions, in place of checkpoint_bytes.
   int n_sequences = 1;          // Answers that a Scheduler may run at a time, 1 .. 64.
-  std::size_t checkpoint_bytes = 0;  // What a Scheduler may hold of earlier prompts and answers.
+  std::int64_t kv_tokens = 0;   // Positions that all of them may hold together, at least one context; 0: as many as fit.
+  std::size_t checkpoint_bytes = 0;  // What may be held of earlier prompts and answers; 0: nothing is.
   bool pack = true;             // false: weights are packed in memory and nothing is written.
   std::function<void(const PackProgress&)> progress = {};
 };
@@ -56,14 +57,13 @@ struct GenerateRequest {
   SamplingParams sampling;
   int max_tokens = 0;                       // 0: until the context is full.
   std::vector<std::string> stop = {};            // At most 16 of 1 .. 1,024 bytes. Their text is not part of the answer.
-  std::vector<int> borders = {};            // Positions of the prompt where messages begin, ascending: a Scheduler keeps states there.
-  int checkpoint_at = -1;                   // A position of the prompt where the state is kept for later turns; -1: none.
+  std::vector<int> borders = {};            // Positions of the prompt where messages begin, ascending: states are kept there.
   // Looked at before every pass, and in the prompt's passes before every half of a layer where the backend computes a pass while it is
-  // named. The timeline keeps the whole chunks of a prompt that is stopped.
+  // named. Whole chunks of a prompt that is stopped are kept.
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const TokenEvent&)> on_token = {};
   std::function<void(int done, int total)> on_prefill = {};  // Prompt tokens computed so far.
-  std::shared_ptr<TokenConstraint> constraint = {};  // Of a Scheduler's requests.
+  std::shared_ptr<TokenConstraint> constraint = {};
   bool lockstep = false;  // A pass is enqueued when the token before it is known to the host, on every device.
 };
 
@@ -96,9 +96,8 @@ struct ScoredRow {
   float kl = 0;
 };
 
-class Answer;
-class AnswerPasses;
 class Scheduler;
+class Serving;
 class Session;
 
 class Engine {
@@ -115,9 +114,9 @@ class Engine {
   const BackendInfo& backend() const;
   int context_tokens() const;
 
-  // The one session of this engine. Its timeline starts empty.
+  // The one session of this engine. It starts with nothing kept.
   Session& session();
-  // Log-probabilities of a given text, from an empty state; the session's timeline is lost. kCancelled where the request was stopped.
+  // Log-probabilities of a given text, from an empty state; what the session kept is lost. kCancelled where the request was stopped.
   Result<std::vector<ScoredRow>> score(const ScoreRequest& request);
 
  private:
@@ -126,8 +125,7 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
-// One timeline of tokens and the state behind it. A prompt that begins with the timeline, or with a checkpointed part of it,
-// is computed only from there on.
+// One request after the other. A prompt that begins as an earlier one or its answer did is computed only from the deepest kept state on.
 class Session {
  public:
   ~Session();
@@ -140,20 +138,10 @@ class Session {
 
  private:
   friend class Engine;
+  friend class Scheduler;
   explicit Session(Engine::Impl& engine);
-  struct Timeline;
-  void settle();
-  Result<int> resume(std::span<const TokenId> prompt);
-  Result<int> rewind(int limit);
-  Result<void> keep_checkpoint(int position);
-  Result<void> extend(const GenerateRequest& request, std::span<const TokenId> tokens, int state);
-  Result<void> compute(const GenerateRequest& request, std::span<const TokenId> tokens);
-  Result<bool> prefill(const GenerateRequest& request);
-  Result<void> decode(const GenerateRequest& request, Answer& answer);
-  Result<GenerateResult> answer_from_state(const GenerateRequest& request);
   Engine::Impl& engine_;
-  std::unique_ptr<Timeline> timeline_;
-  std::unique_ptr<AnswerPasses> passes_;
+  std::unique_ptr<Serving> serving_;  // Null: nothing is kept.
 };
 
 }  // namespace lily

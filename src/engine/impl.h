@@ -18,6 +18,8 @@ struct Engine::Impl {
   Model model;
   std::vector<SamplingBuffers> sampling;  // Of each sequence.
   DecodeWay decode_way;
+  std::size_t checkpoint_bytes = 0;
+  std::uint64_t fingerprint = 0;  // Of the weights and of how they are computed with.
   std::unique_ptr<Session> session;
 
   int context_tokens() const { return model.state.limits().max_positions; }

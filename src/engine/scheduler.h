@@ -26,7 +26,8 @@ struct SchedulerStats {
   std::uint64_t generated_tokens = 0;
   std::uint64_t prefix_hits = 0;       // Requests that reused something.
   std::uint64_t evictions = 0, over_budget = 0;
-  std::uint64_t checkpoints = 0, checkpoint_bytes = 0;  // Held.
+  std::uint64_t checkpoints = 0, checkpoint_bytes = 0;  // Held in memory.
+  std::uint64_t disk_bytes = 0;                         // Of state_dir.
 };
 
 // A request that was taken. Dropping the handle changes nothing for the request.

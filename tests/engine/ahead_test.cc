@@ -44,14 +44,20 @@ GenerateRequest request_of(const ChatPrompt& prompt, int max_tokens = 64) {
   return {.prompt = prompt.tokens,
           .sampling = greedy(),
           .max_tokens = max_tokens,
-          .checkpoint_at = prompt.turn_start};
+          .borders = prompt.borders};
 }
 
 EngineOptions options_with(bool token_on_device, bool two_in_flight) {
   auto options = pocket_options();
-  options.n_checkpoints = 1;
+  options.n_checkpoints = 3;
   options.backend_options.mechanisms.token_on_device = token_on_device;
   options.backend_options.mechanisms.two_in_flight = two_in_flight;
+  return options;
+}
+
+// Nothing is kept, so that a prompt is one pass.
+EngineOptions keeping_nothing(EngineOptions options) {
+  options.n_checkpoints = 0;
   return options;
 }
 
@@ -121,7 +127,6 @@ TEST(Ahead, AStepPastTheEndLeavesNoTrace) {
   for (Engine* engine : {plain.get(), lazy.engine.get()}) {
     auto stopped = request_of(prompt);
     stopped.stop = {"12"};
-    stopped.checkpoint_at = -1;
     const auto begun = answer(*engine, stopped);
     ASSERT_EQ(begun.finish, FinishReason::kStopString);
     auto longer = stopped;
@@ -149,16 +154,16 @@ std::vector<Ticket> passes_behind(Lazy& lazy, const GenerateRequest& request) {
 }
 
 TEST(Ahead, ThePassBehindIsEnqueuedBeforeOneEndsAndNoOtherBehindThat) {
-  Lazy lazy;
+  Lazy lazy(keeping_nothing(options_with(true, true)));
   auto request = request_of(ask(*lazy.engine, "Count from 10 to 25."), 12);
-  request.checkpoint_at = -1;
+  request.borders = {};
   auto behind = passes_behind(lazy, request);
   ASSERT_EQ(behind.size(), 12u);
   EXPECT_EQ(behind.back(), 0u);  // Behind the last token that was asked for nothing comes.
   behind.pop_back();
   EXPECT_THAT(behind, Each(1u));
   for (auto options : {options_with(true, false), options_with(false, true)}) {
-    Lazy other(options);
+    Lazy other(keeping_nothing(options));
     EXPECT_THAT(passes_behind(other, request), Each(0u));
   }
   request.lockstep = true;
@@ -202,9 +207,9 @@ TEST(Ahead, CancellingEndsTheAnswerWithTheTokenThatWasTakenLast) {
 }
 
 TEST(Ahead, ALogitThatIsNotFiniteIsToldWhereItComesAndTheSessionGoesOn) {
-  Lazy lazy;
+  Lazy lazy(keeping_nothing(options_with(true, true)));
   auto request = request_of(ask(*lazy.engine, "Count from 10 to 25."));
-  request.checkpoint_at = -1;
+  request.borders = {};
   const auto expected = answer(*lazy.engine, request);
   lazy.engine->session().clear();
   const Ticket fifth = lazy.backend->submitted() + 5;
@@ -222,9 +227,9 @@ TEST(Ahead, ALogitThatIsNotFiniteIsToldWhereItComesAndTheSessionGoesOn) {
 }
 
 TEST(Ahead, APassThatFailsEndsTheAnswerAndOnePastTheEndOnlyTheState) {
-  Lazy lazy;
+  Lazy lazy(keeping_nothing(options_with(true, true)));
   auto request = request_of(ask(*lazy.engine, "What is the capital of France?"));
-  request.checkpoint_at = -1;
+  request.borders = {};
   const auto expected = answer(*lazy.engine, request);
   lazy.engine->session().clear();
   lazy.backend->fails = lazy.backend->submitted() + 3;
@@ -236,7 +241,7 @@ TEST(Ahead, APassThatFailsEndsTheAnswerAndOnePastTheEndOnlyTheState) {
   // The prompt, each token and the end token have a pass of their own.
   lazy.backend->fails = lazy.backend->submitted() + expected.tokens.size() + 2;
   EXPECT_EQ(answer(*lazy.engine, request), expected);
-  EXPECT_EQ(answer(*lazy.engine, request), expected);  // Nothing cached: the state was dropped.
+  EXPECT_EQ(answer(*lazy.engine, request), expected);
   EXPECT_FALSE(lazy.backend->fails.has_value());
 }
 

@@ -30,6 +30,7 @@ TEST(Scheduler, AnswersAsASessionDoes) {
   const auto stats = served.scheduler->stats();
   EXPECT_EQ(stats.submitted, 3u);
   EXPECT_EQ(stats.finished, 3u);
+  EXPECT_EQ(stats.running + stats.waiting, 0);
 }
 
 TEST(Scheduler, ABadRequestIsRefusedAtOnce) {

@@ -27,7 +27,7 @@ class SessionTest : public ::testing::Test {
   void SetUp() override { engine_->session().clear(); }
 
   static GenerateRequest request(const ChatPrompt& prompt) {
-    return {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = 64, .checkpoint_at = prompt.turn_start};
+    return {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = 64, .borders = prompt.borders};
   }
   static GenerateResult run(const GenerateRequest& request) {
     auto result = engine_->session().generate(request);
@@ -118,14 +118,14 @@ TEST(SessionCancel, APromptStopsInTheMiddleOfAChunkAndTheSessionGoesOnFromItsChe
   options.n_checkpoints = 1;
   const auto engine = open_or_fail(options);
   const auto first = ask(*engine, "What is the capital of France?");
-  const GenerateRequest small{.prompt = first.tokens, .sampling = greedy(), .max_tokens = 2, .checkpoint_at = 8};
+  const GenerateRequest small{.prompt = first.tokens, .sampling = greedy(), .max_tokens = 2, .borders = {8}};
   const auto expected = engine->session().generate(small);
   ASSERT_TRUE(expected.has_value()) << expected.error().message;
   std::atomic<bool> cancel = false;
   GenerateRequest large = small;
   large.prompt.resize(8);
   large.prompt.resize(500, 300);
-  large.checkpoint_at = -1;
+  large.borders = {};
   large.cancel = &cancel;
   int n_chunks = 0;
   large.on_prefill = [&](int, int) { ++n_chunks; };
@@ -155,9 +155,10 @@ std::unique_ptr<Engine> open_fenced(EngineOptions options, FencedBackend*& fence
   return open_or_fail(options);
 }
 
-// Without a checkpoint: the wish comes in the second chunk of three, and the first is kept.
+// The wish comes in the second chunk of three, and the first is kept.
 TEST(SessionCancel, APromptThatStopsKeepsItsWholeChunks) {
   auto options = pocket_options();
+  options.n_checkpoints = 1;
   options.chunk_tokens = 64;
   FencedBackend* fenced = nullptr;
   const auto engine = open_fenced(options, fenced);

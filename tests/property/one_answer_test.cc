@@ -22,7 +22,7 @@ Answer answer(Engine& engine, const ChatPrompt& prompt) {
                                                  .sampling = greedy(),
                                                  .max_tokens = 32,
                                                  .stop = {},
-                                                 .checkpoint_at = prompt.turn_start,
+                                                 .borders = prompt.borders,
                                                  .cancel = nullptr,
                                                  .on_token = [&](const TokenEvent& event) {
                                                    if (event.token >= 0) out.log_probs.push_back(event.log_prob);
