@@ -99,7 +99,7 @@ RC_GTEST_PROP(Interleaving, EveryAnswerIsTheOneOfAColdRun, ()) {
   options.kv_tokens = 64 * *rc::gen::inRange(4, 16);
   std::vector<std::unique_ptr<Asked>> all;  // Told of as long as the scheduler is there.
   Served served(options, {.checkpoint_every_tokens = *rc::gen::inRange(8, 64)});
-  const int n = *rc::gen::inRange(4, 14);
+  const int n = *rc::gen::inRange(3, 10);
   for (int i = 0; i < n; ++i) {
     auto asked = std::make_unique<Asked>();
     asked->choices = next_choices(all);
