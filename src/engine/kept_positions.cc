@@ -7,6 +7,7 @@ namespace lily {
 namespace {
 
 constexpr int kNear = 16;
+constexpr int kMostInside = 8;
 
 }  // namespace
 
@@ -17,7 +18,8 @@ std::vector<int> kept_positions(const PromptShape& prompt) {
   std::vector<int> wanted;
   if (!borders.empty()) wanted.push_back(borders.front());
   for (std::size_t i = borders.size() - std::min<std::size_t>(2, borders.size()); i < borders.size(); ++i) wanted.push_back(borders[i]);
-  for (int at = prompt.every; at < end; at += prompt.every) wanted.push_back(at);
+  const int every = std::max(prompt.every, end / kMostInside + 1);
+  for (int at = every; at < end; at += every) wanted.push_back(at);
   if (end > 0) wanted.push_back(end);
   std::sort(wanted.begin(), wanted.end());
   const int last_border = borders.empty() ? 0 : borders.back();

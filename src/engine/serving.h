@@ -18,7 +18,7 @@
 namespace lily {
 
 struct ServingOptions {
-  int every_tokens = 4096;  // SchedulerOptions::checkpoint_every_tokens
+  int every_tokens = 2048;  // SchedulerOptions::checkpoint_every_tokens
   Path state_dir = {};
 };
 

@@ -91,6 +91,24 @@ TEST(Batch, OnTheEmulatorToo) {
   EXPECT_EQ(together(served, asked, 5), expected);
 }
 
+// Chunks of a prompt are cut elsewhere beside others, and a card reads few rows and many with other roundings: the tokens are the same.
+TEST(Batch, OnACardToo) {
+  if (const auto card = open_backend("cuda", {}); !card) GTEST_SKIP() << "no CUDA here: " << card.error().message;
+  auto options = served_options(8);
+  options.backend = "cuda";
+  const auto tokens_of = [](const std::vector<Told>& all) {
+    std::vector<std::vector<TokenId>> out;
+    for (const Told& one : all) out.push_back(one.tokens);
+    return out;
+  };
+  const auto expected = tokens_of(alone(options, questions(), 40));
+  for (const int n_sequences : {2, 5, 8}) {
+    options.n_sequences = n_sequences;
+    Served served(options);
+    EXPECT_EQ(tokens_of(together(served, questions(), 40)), expected) << n_sequences;
+  }
+}
+
 // A device that runs ahead: answers begin, end and are given up while the next pass is under way.
 EngineOptions ahead(int n_sequences, LazyBackend*& backend) {
   auto options = served_options(n_sequences);

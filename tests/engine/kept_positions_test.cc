@@ -23,6 +23,8 @@ TEST(KeptPositions, ALongPromptEverySoOften) {
   EXPECT_THAT(positions({0, 1008, 2500}, 2508), ElementsAre(1000, 2000, 2500));
 }
 
+TEST(KeptPositions, AVeryLongPromptSevenTimes) { EXPECT_EQ(positions({}, 1'000'000, 100).size(), 8u); }
+
 TEST(KeptPositions, TheEndUnlessABorderIsNear) {
   EXPECT_THAT(positions({}, 100), ElementsAre(99));
   EXPECT_THAT(positions({0, 60}, 100), ElementsAre(60, 99));

@@ -78,6 +78,13 @@ TEST(Reuse, SoItDoesOnTheEmulatorAndTheReference) {
   }
 }
 
+TEST(Reuse, SoItDoesOnACard) {
+  if (const auto card = open_backend("cuda", {}); !card) GTEST_SKIP() << "no CUDA here: " << card.error().message;
+  auto options = served_options(2);
+  options.backend = "cuda";
+  three_turns(options, 64);
+}
+
 // R001: with all reasoning kept in the history nothing is read again but what chose the end.
 TEST(Reuse, AnAnswerThatIsSentBackAsItWasIsNotReadAgain) {
   Served served;
