@@ -42,6 +42,7 @@ class Scheduler::Loop {
   bool closed_ = false;   // Nothing is taken any more,
   bool give_up_ = false;  // and what was taken is cancelled.
   bool idle_ = true;
+  int n_admitted_ = 0;    // Whoever has a place.
   std::uint64_t submitted_ = 0, refused_ = 0;
   SchedulerStats served_;
 
@@ -53,7 +54,9 @@ Result<std::shared_ptr<std::atomic<bool>>> Scheduler::Loop::submit(GenerateReque
   LILY_RETURN_IF_ERROR(check_request(engine_, request));
   const std::lock_guard lock(mutex_);
   if (closed_) return Error{ErrorCode::kBusy, "the server is shutting down and takes no more requests"};
-  if (std::ssize(waiting_) >= options_.max_waiting) {
+  // Those for whom there is a place only wait for the thread to look.
+  const auto n_places = static_cast<std::ptrdiff_t>(engine_.sampling.size()) - n_admitted_;
+  if (std::ssize(waiting_) >= options_.max_waiting + n_places) {
     ++refused_;
     return Error{ErrorCode::kBusy, "the queue is full: " + std::to_string(waiting_.size()) + " requests wait, at most " +
                                        std::to_string(options_.max_waiting)};
@@ -130,17 +133,19 @@ std::optional<Job> Scheduler::Loop::take_admitted() {
   if (waiting_.empty() || !serving_.has_room(waiting_.front().request)) return std::nullopt;
   Job job = std::move(waiting_.front());
   waiting_.pop_front();
+  ++n_admitted_;
   return job;
 }
 
 void Scheduler::Loop::publish() {
   const std::lock_guard lock(mutex_);
   served_ = serving_.stats();
+  n_admitted_ = served_.running;
 }
 
 Result<std::unique_ptr<Scheduler>> Scheduler::start(Engine& engine, const SchedulerOptions& options) {
-  if (options.max_waiting < 1) {
-    return Error{ErrorCode::kInvalidArgument, "max_waiting: " + std::to_string(options.max_waiting) + ", expected 1 or more"};
+  if (options.max_waiting < 0) {
+    return Error{ErrorCode::kInvalidArgument, "max_waiting: " + std::to_string(options.max_waiting) + ", expected 0 or more"};
   }
   if (options.checkpoint_every_tokens < 1) {
     return Error{ErrorCode::kInvalidArgument,

@@ -12,7 +12,7 @@
 namespace lily {
 
 struct SchedulerOptions {
-  int max_waiting = 64;                // Requests beyond those that run; one more is refused.
+  int max_waiting = 64;                // Requests that no place is free for; one more is refused.
   int checkpoint_every_tokens = 2048;  // Of a long prompt, where it has no borders; at least.
   Path state_dir = {};                 // Where checkpoints survive a restart; empty: nowhere.
 };

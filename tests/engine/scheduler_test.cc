@@ -75,6 +75,19 @@ TEST(Scheduler, TheQueueIsBoundedAndSaysHowLongItIs) {
   EXPECT_EQ(third.get()->text, "17 + 25 = 42");
 }
 
+TEST(Scheduler, WithoutAQueueThereAreAsManyRequestsAsPlaces) {
+  Served served(2, {.max_waiting = 0});
+  Held held;
+  auto first = served.submit(held.request(*served.engine));
+  const auto request = request_of(ask(*served.engine, "What is 17 + 25?"));
+  auto second = served.submit(request);
+  EXPECT_FALSE(served.scheduler->submit(request, [](const Result<GenerateResult>&) { ADD_FAILURE(); }).has_value());
+  held.go.set_value();
+  EXPECT_TRUE(first.get().has_value());
+  EXPECT_TRUE(second.get().has_value());
+  EXPECT_TRUE(served.answer(request).has_value());
+}
+
 TEST(Scheduler, ARequestThatIsGivenUpEndsWithinAStepWhetherItRunsOrWaits) {
   Served served(1);
   std::optional<ServeHandle> handle;
