@@ -106,6 +106,8 @@ struct CheckedRun {
   int n_tokens;
   Mechanisms mechanisms = {};
 };
+bool is_plain(const CheckedRun& run) { return run.mechanisms == Mechanisms{}; }
+
 constexpr Mechanisms kDecodeApart{.fused_experts_up = false,
                                   .fused_experts_down = false,
                                   .fused_query_key = false,
@@ -135,13 +137,13 @@ Result<std::unique_ptr<Engine>> open_checked(gpu::Comparisons& comparisons, cons
   options.make_backend = [&comparisons, &run] { return open_twin(comparisons, run.mechanisms); };
   options.chunk_tokens = run.chunk_tokens;
   options.context_tokens = kContext;
-  options.n_checkpoints = 1;
+  options.n_checkpoints = is_plain(run) ? 1 : 0;
   options.pack = false;
   return Engine::open(options);
 }
 
 // Steps in forms that the pocket does not take: four heads that share a key, a prompt's states for
-// drafting, a copy of few bytes.
+// drafting, copies.
 Result<void> run_checked_steps(gpu::Comparisons& comparisons) {
   LILY_TRY(auto spec, synthetic_spec("pocket", 0));
   spec.n_q_heads = 4 * spec.n_kv_heads;
@@ -160,7 +162,7 @@ Result<void> run_checked(gpu::Comparisons& comparisons, const CheckedRun& run) {
   GenerateRequest request{
       .prompt = question, .sampling = {.temperature = 0.0f}, .max_tokens = run.n_tokens};
   // A state that is kept cuts the prompt there.
-  const bool plain = run.mechanisms == Mechanisms{};
+  const bool plain = is_plain(run);
   if (plain) request.borders = {static_cast<int>(question.size()) / 2};
   if (run.chunk_tokens == 8)
     request.sampling = {

@@ -10,6 +10,7 @@ namespace lily {
 namespace {
 
 constexpr int kPosition = 100;  // Of the row: two pages.
+constexpr int kStateFloats = 5000;
 
 class StepCheck {
  public:
@@ -21,10 +22,13 @@ class StepCheck {
     LILY_TRY(const auto head, head_args(control));
     LILY_TRY(auto* const from, floats(64));
     LILY_TRY(auto* const to, floats(64));
+    LILY_TRY(auto* const state, floats(kStateFloats));
+    LILY_TRY(auto* const other, floats(kStateFloats));
     if (backend_.begin({.rows_bound = 1, .head_blocks = 1})) {
       backend_.attention(attention);
       backend_.head(head);
       backend_.copy({from, to, 37});
+      backend_.copy({state, other, kStateFloats * sizeof(float)});
     }
     return backend_.wait(backend_.submit());
   }

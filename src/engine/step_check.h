@@ -8,8 +8,8 @@
 
 namespace lily {
 
-// attention of one row, head with the states that a draft head needs, copies of few and of odd
-// bytes. The backend is prepared for the spec.
+// attention of one row, head with the states that a draft head needs, copies of many bytes and
+// of odd ones. The backend is prepared for the spec.
 Result<void> check_steps(Backend& backend, const ModelSpec& spec);
 
 }  // namespace lily

@@ -72,7 +72,6 @@ Result<void> run(const Path& folder, const std::string& what) {
   options.make_backend = [&]() -> Result<std::unique_ptr<Backend>> { return std::move(backend); };
   options.context_tokens = 64;
   options.chunk_tokens = 16;
-  options.n_checkpoints = 1;
   options.pack = false;
   LILY_TRY(const auto engine, Engine::open(options));
   if (what == "barrier") return without_a_barrier(*engine, on_backend, on_device);
