@@ -131,6 +131,11 @@ void HttpServer::run() {
   }
 }
 
+bool HttpServer::admit(Client& client) {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(clients_.size()) < limits_.connections && clients_.insert(&client).second;
+}
+
 void HttpServer::accept_one() {
   const int fd = ::accept(listener_, nullptr, nullptr);
   if (fd < 0) {
@@ -139,13 +144,7 @@ void HttpServer::accept_one() {
     return;
   }
   auto client = std::make_unique<Client>(fd);
-  {
-    const std::lock_guard lock(mutex_);
-    if (static_cast<int>(clients_.size()) < limits_.connections) clients_.insert(client.get());
-  }
-  if (clients_.count(client.get()) == 0) {
-    return refuse(client->connection, {503, "too many connections; try again"});
-  }
+  if (!admit(*client)) return refuse(client->connection, {503, "too many connections; try again"});
   Client* const kept = client.release();
   try {
     std::thread([this, kept] { serve(*kept); }).detach();

@@ -52,6 +52,7 @@ class HttpServer {
   HttpServer(const HttpServerOptions& options, HttpHandlers handlers);
   Result<void> open_listener(const HttpServerOptions& options);
   void accept_one();
+  bool admit(Client& client);  // False: there are as many as may be.
   void serve(Client& client);
   std::size_t await_head(Connection& connection, std::string& pending);
   bool serve_one(Client& client, std::string& pending);
