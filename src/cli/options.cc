@@ -192,6 +192,9 @@ void describe_serve(CLI::App& serve, ServeFlags& flags) {
   serve.add_flag("--keep-billing-line", flags.keep_billing_line,
                  "Do not drop the line x-anthropic-billing-header from system texts");
   serve.add_flag("--replay", flags.replay, "For tests: a request may bring its own answer in the field replay");
+  serve.add_option("--replay-script", flags.replay_script,
+                   "For tests: a JSON list of texts, the answers of requests with tools in turn")
+      ->check(not_empty);
   serve.add_flag("-v,--verbose", flags.verbose, "A line for each request, without its text");
 }
 

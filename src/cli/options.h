@@ -76,6 +76,7 @@ struct ServeFlags {
   bool no_thinking = false;
   bool keep_billing_line = false;
   bool replay = false;
+  Path replay_script;
   bool verbose = false;
 };
 

@@ -10,6 +10,7 @@
 #include "cli/model_source.h"
 #include "cli/terminal.h"
 #include "engine/plan.h"
+#include "text/chat_json.h"
 
 namespace lily::cli {
 namespace {
@@ -24,16 +25,33 @@ std::string model_name(const Path& folder) {
   std::error_code ignored;
   const Path whole = std::filesystem::weakly_canonical(folder, ignored);
   const Path named = ignored ? folder : whole;
-  return named.filename().empty() ? named.parent_path().filename().string() : named.filename().string();
+  return named.filename().empty() ? named.parent_path().filename().string()
+                                  : named.filename().string();
+}
+
+Result<std::vector<std::string>> read_script(const Path& file) {
+  std::vector<std::string> out;
+  if (file.empty()) return out;
+  LILY_TRY(const std::string text, read_file(file, kMaxJsonBytes));
+  LILY_TRY(const Json list, parse_json(text));
+  for (const Json& one : list.items) {
+    if (!one.is(JsonKind::kString)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "--replay-script: " + file.string() + ": expected a list of texts"};
+    }
+    out.push_back(one.text);
+  }
+  return out;
 }
 
 void print_clients(const std::string& url, const std::string& model, bool needs_key) {
   const char* key = needs_key ? "YOUR-KEY" : "none";
-  print_note(fmt::format("chat page        {0}/\n"
-                         "OpenAI clients   base URL {0}/v1, key {2}, model {1}\n"
-                         "                 export OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY={2}\n"
-                         "Anthropic        export ANTHROPIC_BASE_URL={0} ANTHROPIC_API_KEY={2}\n",
-                         url, model, key));
+  print_note(
+      fmt::format("chat page        {0}/\n"
+                  "OpenAI clients   base URL {0}/v1, key {2}, model {1}\n"
+                  "                 export OPENAI_BASE_URL={0}/v1 OPENAI_API_KEY={2}\n"
+                  "Anthropic        export ANTHROPIC_BASE_URL={0} ANTHROPIC_API_KEY={2}\n",
+                  url, model, key));
 }
 
 }  // namespace
@@ -43,8 +61,9 @@ Result<int> execute(const ServeFlags& flags) {
   LILY_TRY(const Path folder, model_folder(flags.engine.model));
   OpenWishes wishes;
   wishes.n_sequences = flags.max_running;
-  wishes.checkpoint_bytes = flags.cache_mebibytes > 0 ? static_cast<std::size_t>(flags.cache_mebibytes) << 20
-                                                      : default_cache_bytes();
+  wishes.checkpoint_bytes = flags.cache_mebibytes > 0
+                                ? static_cast<std::size_t>(flags.cache_mebibytes) << 20
+                                : default_cache_bytes();
   LILY_TRY(const auto engine, open_engine(flags.engine, wishes));
   server::ServeOptions options;
   options.host = flags.host;
@@ -56,6 +75,7 @@ Result<int> execute(const ServeFlags& flags) {
   options.thinking = !flags.no_thinking;
   options.keep_billing_line = flags.keep_billing_line;
   options.replay = flags.replay;
+  LILY_TRY(options.replay_script, read_script(flags.replay_script));
   options.max_waiting = flags.max_waiting;
   options.state_dir = flags.state_dir;
   options.grace = std::chrono::seconds(flags.grace_seconds);

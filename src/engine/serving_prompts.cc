@@ -52,6 +52,8 @@ Result<void> Serving::begin(Running& one) {
   one.reuse = begun.reuse;
   one.computed = one.reserved = begun.reuse.reused;
   std::erase_if(one.wanted, [&](int at) { return at <= one.computed; });
+  // What was kept is there at once; clients want to know it before the answer begins.
+  if (one.job.request.on_prefill) one.job.request.on_prefill(one.computed, one.n_prompt());
   engine_.sampling[static_cast<std::size_t>(one.sequence)].begin(*engine_.backend, one.job.request.sampling, one.prompt());
   return {};
 }

@@ -45,9 +45,13 @@ struct Answer::Choice {
 
 Answer::Answer(AnswerSpec spec) : spec_(std::move(spec)), feed_(std::make_shared<Feed>()) {}
 
-Answer::~Answer() { cancel(); }
+Answer::~Answer() {
+  cancel();
+}
 
-Wake& Answer::wake() { return feed_->wake; }
+Wake& Answer::wake() {
+  return feed_->wake;
+}
 
 void Answer::cancel() {
   for (auto& choice : choices_) {
@@ -102,9 +106,10 @@ Result<void> Answer::submit(Scheduler& scheduler, int index) {
       feed->put({.kind = Item::Kind::kPrefill, .choice = index, .done = done, .total = total});
     };
   }
-  LILY_TRY(auto handle, scheduler.submit(std::move(request), [feed, index](Result<GenerateResult> end) {
-    feed->put({.kind = Item::Kind::kEnd, .choice = index, .end = std::move(end)});
-  }));
+  LILY_TRY(auto handle,
+           scheduler.submit(std::move(request), [feed, index](Result<GenerateResult> end) {
+             feed->put({.kind = Item::Kind::kEnd, .choice = index, .end = std::move(end)});
+           }));
   choice->handle.emplace(std::move(handle));
   choices_.push_back(std::move(choice));
   ++n_open_;

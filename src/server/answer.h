@@ -10,6 +10,7 @@
 
 #include "engine/chat.h"
 #include "engine/scheduler.h"
+#include "server/constraints.h"
 #include "server/wake.h"
 #include "text/reply_parser.h"
 
@@ -20,14 +21,14 @@ struct AnswerSpec {
   SamplingParams sampling;
   int max_tokens = 0;  // 0: until the context is full.
   std::vector<std::string> stop = {};
-  int n = 1;                  // Choices; each has a seed of its own, one more than the one before.
-  bool want_tokens = false;   // on_token is called.
+  int n = 1;                   // Choices; each has a seed of its own, one more than the one before.
+  bool want_tokens = false;    // on_token is called.
   bool want_progress = false;  // on_prefill is called.
-  bool plain_text = false;    // No thinking and no calls are looked for: all text is content.
+  bool plain_text = false;     // No thinking and no calls are looked for: all text is content.
   ToolSchemas tools = {};
   CallOptions calls = {};
   // One for each choice; none: anything may be written.
-  std::function<std::shared_ptr<TokenConstraint>()> make_constraint = {};
+  Constraints make_constraint = {};
 };
 
 struct TokenRecord {

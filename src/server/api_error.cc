@@ -31,7 +31,8 @@ TypeRow type_of(int status) {
   const auto row = std::find_if(kTypes.begin(), kTypes.end(),
                                 [&](const TypeRow& one) { return one.status == status; });
   if (row != kTypes.end()) return *row;
-  if (status < 500) return {status, "invalid_request_error", "invalid_request_error", "invalid_request"};
+  if (status < 500)
+    return {status, "invalid_request_error", "invalid_request_error", "invalid_request"};
   return {status, "server_error", "api_error", "server_error"};
 }
 
@@ -41,8 +42,8 @@ std::string place_of(std::string_view message) {
   if (end == std::string_view::npos) return {};
   const auto place = message.substr(0, end);
   const bool is_path = std::all_of(place.begin(), place.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '.' || c == '[' || c == ']' || c == '$' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '[' || c == ']' || c == '$' || c == '-';
   });
   return is_path ? std::string(place) : std::string();
 }
@@ -60,11 +61,11 @@ ApiError api_error(const HttpFault& fault) {
 
 std::string error_body(const ApiError& error, Dialect dialect) {
   const TypeRow type = type_of(error.status);
-  Json inner = json_object(
-      {{"message", json_text(error.message)},
-       {"type", json_text(dialect == Dialect::kOpenAi ? type.open_ai : type.anthropic)},
-       {"param", error.param.empty() ? json_null() : json_text(error.param)},
-       {"code", json_text(error.code)}});
+  Json inner =
+      json_object({{"message", json_text(error.message)},
+                   {"type", json_text(dialect == Dialect::kOpenAi ? type.open_ai : type.anthropic)},
+                   {"param", error.param.empty() ? json_null() : json_text(error.param)},
+                   {"code", json_text(error.code)}});
   if (dialect == Dialect::kOpenAi) return dump_json(json_object({{"error", std::move(inner)}}));
   return dump_json(json_object({{"type", json_text("error")}, {"error", std::move(inner)}}));
 }

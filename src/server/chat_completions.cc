@@ -75,7 +75,8 @@ Json choice_json(const Frame& frame, int index, const CollectedChoice& choice) {
   return json_object(
       {{"index", json_int(index)},
        {"message", message_json(frame, choice.reply)},
-       {"logprobs", tokens ? logprobs_json(frame.service.engine.tokenizer(), choice.tokens) : json_null()},
+       {"logprobs",
+        tokens ? logprobs_json(frame.service.engine.tokenizer(), choice.tokens) : json_null()},
        {"finish_reason", json_text(choice.end.finish)}});
 }
 
@@ -101,7 +102,9 @@ Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& ans
 class ChunkWriter final : public AnswerListener {
  public:
   ChunkWriter(const Frame& frame, EventStream& stream)
-      : frame_(frame), stream_(stream), records_(static_cast<std::size_t>(frame.request.wish.n)),
+      : frame_(frame),
+        stream_(stream),
+        records_(static_cast<std::size_t>(frame.request.wish.n)),
         custom_(frame.request.tools) {}
 
   void begin() {
@@ -153,14 +156,16 @@ class ChunkWriter final : public AnswerListener {
   Json chunk_json(int choice, Json delta, const std::string& finish) {
     auto& records = records_[static_cast<std::size_t>(choice)];
     const bool tokens = !records.empty();
-    Json logprobs = tokens ? logprobs_json(frame_.service.engine.tokenizer(), records) : json_null();
+    Json logprobs =
+        tokens ? logprobs_json(frame_.service.engine.tokenizer(), records) : json_null();
     records.clear();
     return reply_object(
         frame_, "chat.completion.chunk",
-        json_list({json_object({{"index", json_int(choice)},
-                                {"delta", std::move(delta)},
-                                {"logprobs", std::move(logprobs)},
-                                {"finish_reason", finish.empty() ? json_null() : json_text(finish)}})}));
+        json_list(
+            {json_object({{"index", json_int(choice)},
+                          {"delta", std::move(delta)},
+                          {"logprobs", std::move(logprobs)},
+                          {"finish_reason", finish.empty() ? json_null() : json_text(finish)}})}));
   }
 
   void put(int choice, Json delta) {
@@ -177,7 +182,8 @@ class ChunkWriter final : public AnswerListener {
     const ToolList& tools = frame_.request.tools;
     std::optional<CustomCalls::Call> custom;
     if (custom_.take(choice, event, custom)) {
-      if (custom) put_call_delta(choice, event.call_idx, call_json(tools, custom->name, custom->arguments));
+      if (custom)
+        put_call_delta(choice, event.call_idx, call_json(tools, custom->name, custom->arguments));
     } else if (event.kind == Kind::kCallStart) {
       put_call_delta(choice, event.call_idx, call_json(tools, event.text, ""));
     } else if (event.kind == Kind::kCallArguments) {
@@ -231,11 +237,12 @@ Result<void> apply_template(Service& service, HttpExchange& exchange, const Json
   LILY_TRY(const ChatPrompt prompt, encode_chat(service.engine.tokenizer(), request.conversation));
   Json tokens = Json::array();
   for (const TokenId id : prompt.tokens) tokens.items.push_back(json_int(id));
-  exchange.reply({.body = dump_json(json_object({{"prompt", json_text(rendered.text())},
-                                                 {"tokens", std::move(tokens)},
-                                                 {"count", json_int(static_cast<std::int64_t>(prompt.tokens.size()))},
-                                                 {"in_thinking", json_bool(prompt.in_thinking)},
-                                                 {"ignored", json_texts(request.notes.ignored)}}))});
+  exchange.reply({.body = dump_json(json_object(
+                      {{"prompt", json_text(rendered.text())},
+                       {"tokens", std::move(tokens)},
+                       {"count", json_int(static_cast<std::int64_t>(prompt.tokens.size()))},
+                       {"in_thinking", json_bool(prompt.in_thinking)},
+                       {"ignored", json_texts(request.notes.ignored)}}))});
   return {};
 }
 

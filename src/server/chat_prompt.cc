@@ -23,16 +23,20 @@ constexpr std::array kEfforts{EffortRow{"none", false}, EffortRow{"minimal", tru
 Result<void> read_kwargs(Fields& fields, ThinkingWish& wish) {
   const Json* kwargs = fields.take("chat_template_kwargs");
   if (kwargs == nullptr) return {};
-  if (!kwargs->is(JsonKind::kObject)) return wrong_kind("chat_template_kwargs", *kwargs, "an object");
+  if (!kwargs->is(JsonKind::kObject))
+    return wrong_kind("chat_template_kwargs", *kwargs, "an object");
   Fields inner(*kwargs, "chat_template_kwargs.");
   LILY_TRY(const auto enabled, inner.boolean("enable_thinking"));
   LILY_TRY(const auto preserve, inner.boolean("preserve_thinking"));
-  if (enabled) LILY_RETURN_IF_ERROR(add_thinking(wish, *enabled, "chat_template_kwargs.enable_thinking"));
+  if (enabled)
+    LILY_RETURN_IF_ERROR(add_thinking(wish, *enabled, "chat_template_kwargs.enable_thinking"));
   wish.preserve = wish.preserve || preserve.value_or(false);
   const auto unknown = inner.ignored();
   if (unknown.empty()) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               unknown.front() + ": the template has no such switch, it has enable_thinking and preserve_thinking"};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      unknown.front() +
+          ": the template has no such switch, it has enable_thinking and preserve_thinking"};
 }
 
 // "image" of {"type": "image_url", ...}; empty: not a medium.
@@ -40,12 +44,19 @@ std::string_view medium_of(const Json& part) {
   struct Row {
     std::string_view key, name;
   };
-  constexpr std::array kRows{
-      Row{"image", "images"},       Row{"image_url", "images"},   Row{"input_image", "images"},
-      Row{"video", "videos"},       Row{"video_url", "videos"},   Row{"input_video", "videos"},
-      Row{"audio", "sound"},        Row{"input_audio", "sound"},  Row{"audio_url", "sound"},
-      Row{"file", "files"},         Row{"input_file", "files"},   Row{"document", "files"},
-      Row{"computer_screenshot", "images"}};
+  constexpr std::array kRows{Row{"image", "images"},
+                             Row{"image_url", "images"},
+                             Row{"input_image", "images"},
+                             Row{"video", "videos"},
+                             Row{"video_url", "videos"},
+                             Row{"input_video", "videos"},
+                             Row{"audio", "sound"},
+                             Row{"input_audio", "sound"},
+                             Row{"audio_url", "sound"},
+                             Row{"file", "files"},
+                             Row{"input_file", "files"},
+                             Row{"document", "files"},
+                             Row{"computer_screenshot", "images"}};
   const std::string_view type = text_at(part, "type");
   for (const Row& row : kRows) {
     if (type == row.key || (type.empty() && part.find(row.key) != nullptr)) return row.name;
@@ -112,7 +123,8 @@ Result<ChatInput> read_conversation(const Json* messages, const ToolList& tools,
                                     const ThinkingWish& thinking, bool thinking_by_default) {
   if (is_null(messages)) return Error{ErrorCode::kInvalidArgument, "messages: missing"};
   if (messages->is(JsonKind::kArray) && messages->items.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "messages: an empty list, expected at least one message"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "messages: an empty list, expected at least one message"};
   }
   LILY_RETURN_IF_ERROR(refuse_media(*messages, "messages"));
   ChatOptions options;

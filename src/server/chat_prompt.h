@@ -25,8 +25,8 @@ Result<void> add_thinking(ThinkingWish& wish, bool enabled, std::string_view pla
 // What "reasoning_effort" means: "none" is off, the other levels are on. Nothing: no such level.
 std::optional<bool> thinking_of_effort(std::string_view effort);
 
-// kUnsupported, with the place of the part: pictures, sound, video and files are not served, and are
-// not looked into. `messages` in any door's shape.
+// kUnsupported, with the place of the part: pictures, sound, video and files are not served, and
+// are not looked into. `messages` in any door's shape.
 Result<void> refuse_media(const Json& messages, const std::string& place);
 
 struct ChatInput {

@@ -3,6 +3,7 @@
 
 #include "server/json_build.h"
 #include "server/limits.h"
+#include "server/response_format.h"
 #include "text/chat_parse.h"
 
 namespace lily::server {
@@ -11,9 +12,14 @@ namespace {
 constexpr double kMostTokens = 1e9;
 
 // What clients send by default or for their own books, and what has no effect on an answer here.
-constexpr const char* kWithoutEffect[] = {
-    "user",          "store",         "metadata",         "service_tier",
-    "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity"};
+constexpr const char* kWithoutEffect[] = {"user",
+                                          "store",
+                                          "metadata",
+                                          "service_tier",
+                                          "safety_identifier",
+                                          "prompt_cache_key",
+                                          "prompt_cache_retention",
+                                          "verbosity"};
 
 struct Refused {
   const char* key;
@@ -57,9 +63,9 @@ Result<std::optional<std::int64_t>> read_max_tokens(Fields& fields) {
   LILY_TRY(const auto older, fields.integer("max_tokens", range));
   LILY_TRY(const auto newer, fields.integer("max_completion_tokens", range));
   if (older && newer && *older != *newer) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "max_completion_tokens: " + std::to_string(*newer) + ", and max_tokens is " +
-                     std::to_string(*older) + "; they mean the same"};
+    return Error{ErrorCode::kInvalidArgument, "max_completion_tokens: " + std::to_string(*newer) +
+                                                  ", and max_tokens is " + std::to_string(*older) +
+                                                  "; they mean the same"};
   }
   return newer ? newer : older;
 }
@@ -88,20 +94,6 @@ Result<void> read_stream(Fields& fields, ChatRequest& out) {
   out.include_usage = usage.value_or(false);
   for (auto& name : inner.ignored()) out.notes.ignored.push_back(std::move(name));
   return {};
-}
-
-Result<void> read_response_format(Fields& fields) {
-  const Json* format = fields.take("response_format");
-  if (format == nullptr) return {};
-  if (!format->is(JsonKind::kObject)) return wrong_kind("response_format", *format, "an object");
-  const auto type = text_at(*format, "type");
-  if (type == "text") return {};
-  if (type == "json_object" || type == "json_schema") {
-    return Error{ErrorCode::kUnsupported,
-                 "response_format.type: this build constrains no answers, " + in_quotes(type) + " needs that"};
-  }
-  return Error{ErrorCode::kInvalidArgument, "response_format.type: found " + in_quotes(type) +
-                                                ", expected text, json_object or json_schema"};
 }
 
 Result<void> read_tools_and_choice(Fields& fields, ChatRequest& out) {
@@ -142,7 +134,8 @@ Result<ChatRequest> read_chat_request(const Service& service, const Json& body) 
   out.wish.n = static_cast<int>(n.value_or(1));
   LILY_RETURN_IF_ERROR(read_logprobs(fields, out.wish));
   LILY_RETURN_IF_ERROR(read_stream(fields, out));
-  LILY_RETURN_IF_ERROR(read_response_format(fields));
+  LILY_TRY(out.wish.format,
+           read_response_format(fields.take("response_format"), "response_format"));
   LILY_RETURN_IF_ERROR(read_tools_and_choice(fields, out));
   LILY_RETURN_IF_ERROR(read_messages(service, fields, out));
   for (const char* key : kWithoutEffect) fields.ignore(key);

@@ -21,8 +21,8 @@ class ChunkedBody {
   bool take_line(std::string_view& in, std::string_view& line);
 
   Part part_ = Part::kSize;
-  std::uint64_t left_ = 0;    // Of the current chunk.
-  std::string line_;          // Begun, and not yet ended.
+  std::uint64_t left_ = 0;     // Of the current chunk.
+  std::string line_;           // Begun, and not yet ended.
   std::size_t n_framing_ = 0;  // Bytes of lines since the last byte of data.
   bool line_ended_ = false;
 };

@@ -29,19 +29,21 @@ Result<std::vector<TokenId>> read_ids(const Service& service, const Json& list) 
     const std::string place = item_place("prompt", i);
     LILY_TRY(const auto id, read_integer(place, list.items[i]));
     if (id < 0 || id >= vocab) {
-      return Error{ErrorCode::kInvalidArgument,
-                   place + ": " + std::to_string(id) + ", expected 0 .. " + std::to_string(vocab - 1)};
+      return Error{ErrorCode::kInvalidArgument, place + ": " + std::to_string(id) +
+                                                    ", expected 0 .. " + std::to_string(vocab - 1)};
     }
     ids.push_back(static_cast<TokenId>(id));
   }
   return ids;
 }
 
-// A string, a list of one string, or a list of token ids. Several prompts in one request are refused.
+// A string, a list of one string, or a list of token ids. Several prompts in one request are
+// refused.
 Result<std::vector<TokenId>> read_prompt(const Service& service, Fields& fields) {
   const Json* prompt = fields.take("prompt");
   if (prompt == nullptr) return Error{ErrorCode::kInvalidArgument, "prompt: missing"};
-  if (prompt->is(JsonKind::kArray) && prompt->items.size() == 1 && !prompt->items[0].is(JsonKind::kInteger)) {
+  if (prompt->is(JsonKind::kArray) && prompt->items.size() == 1 &&
+      !prompt->items[0].is(JsonKind::kInteger)) {
     prompt = &prompt->items[0];
   }
   std::vector<TokenId> ids;
@@ -55,7 +57,8 @@ Result<std::vector<TokenId>> read_prompt(const Service& service, Fields& fields)
   } else {
     LILY_TRY(ids, read_ids(service, *prompt));
   }
-  if (ids.empty()) return Error{ErrorCode::kInvalidArgument, "prompt: it is empty, expected at least one token"};
+  if (ids.empty())
+    return Error{ErrorCode::kInvalidArgument, "prompt: it is empty, expected at least one token"};
   return ids;
 }
 
@@ -72,9 +75,12 @@ Result<void> read_stream(Fields& fields, CompletionRequest& out) {
 }
 
 Result<void> refuse_unserved(Fields& fields) {
-  LILY_RETURN_IF_ERROR(fields.refuse_unless("suffix", {"\"\""}, "filling in between is not served here"));
-  LILY_RETURN_IF_ERROR(fields.refuse_unless("best_of", {"1"}, "only 1 is served; n gives several choices"));
-  return fields.refuse_unless("response_format", {R"({"type": "text"})"}, "only /v1/chat/completions has it");
+  LILY_RETURN_IF_ERROR(
+      fields.refuse_unless("suffix", {"\"\""}, "filling in between is not served here"));
+  LILY_RETURN_IF_ERROR(
+      fields.refuse_unless("best_of", {"1"}, "only 1 is served; n gives several choices"));
+  return fields.refuse_unless("response_format", {R"({"type": "text"})"},
+                              "only /v1/chat/completions has it");
 }
 
 Result<CompletionRequest> read_request(const Service& service, const Json& body) {
@@ -102,7 +108,8 @@ Result<CompletionRequest> read_request(const Service& service, const Json& body)
   LILY_TRY(const auto echo, fields.boolean("echo"));
   out.echo = echo.value_or(false);
   if (out.echo && out.wish.want_tokens) {
-    return Error{ErrorCode::kUnsupported, "logprobs: not together with echo; the prompt is not scored"};
+    return Error{ErrorCode::kUnsupported,
+                 "logprobs: not together with echo; the prompt is not scored"};
   }
   LILY_RETURN_IF_ERROR(read_stream(fields, out));
   LILY_TRY(out.prompt, read_prompt(service, fields));
@@ -121,7 +128,8 @@ struct Frame {
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"}
 Json logprobs_lists(const Tokenizer& tokenizer, const std::vector<TokenRecord>& records) {
-  Json tokens = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
+  Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
+       offsets = Json::array();
   std::size_t offset = 0;
   for (const TokenRecord& record : records) {
     const std::string text = tokenizer.token_text(record.token);
@@ -144,10 +152,12 @@ Json logprobs_lists(const Tokenizer& tokenizer, const std::vector<TokenRecord>& 
 Json choice_json(const Frame& frame, int index, const std::string& text,
                  const std::vector<TokenRecord>& records, const std::string& finish) {
   const bool tokens = frame.request.wish.want_tokens;
-  return json_object({{"index", json_int(index)},
-                      {"text", json_text(text)},
-                      {"logprobs", tokens ? logprobs_lists(frame.service.engine.tokenizer(), records) : json_null()},
-                      {"finish_reason", finish.empty() ? json_null() : json_text(finish)}});
+  return json_object(
+      {{"index", json_int(index)},
+       {"text", json_text(text)},
+       {"logprobs",
+        tokens ? logprobs_lists(frame.service.engine.tokenizer(), records) : json_null()},
+       {"finish_reason", finish.empty() ? json_null() : json_text(finish)}});
 }
 
 Json reply_object(const Frame& frame, Json choices) {
@@ -160,10 +170,11 @@ Json reply_object(const Frame& frame, Json choices) {
 }
 
 Json usage_json(const Usage& usage) {
-  return json_object({{"prompt_tokens", json_int(usage.prompt_tokens)},
-                      {"completion_tokens", json_int(usage.completion_tokens)},
-                      {"total_tokens", json_int(usage.prompt_tokens + usage.completion_tokens)},
-                      {"prompt_tokens_details", json_object({{"cached_tokens", json_int(usage.cached_tokens)}})}});
+  return json_object(
+      {{"prompt_tokens", json_int(usage.prompt_tokens)},
+       {"completion_tokens", json_int(usage.completion_tokens)},
+       {"total_tokens", json_int(usage.prompt_tokens + usage.completion_tokens)},
+       {"prompt_tokens_details", json_object({{"cached_tokens", json_int(usage.cached_tokens)}})}});
 }
 
 Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& answer) {
@@ -174,7 +185,8 @@ Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& ans
   Usage usage;
   for (const CollectedChoice& choice : collector.choices()) {
     choices.items.push_back(choice_json(frame, static_cast<int>(choices.items.size()),
-                                        frame.echoed + choice.reply.content, choice.tokens, choice.end.finish));
+                                        frame.echoed + choice.reply.content, choice.tokens,
+                                        choice.end.finish));
     usage.add(choice.end);
     frame.service.metrics.observe_answer(choice.end.result);
   }
@@ -191,7 +203,8 @@ class TextWriter final : public AnswerListener {
       : frame_(frame), stream_(stream), records_(static_cast<std::size_t>(frame.request.wish.n)) {}
 
   void begin() {
-    for (int i = 0; i < frame_.request.wish.n && !frame_.echoed.empty(); ++i) put(i, frame_.echoed, "");
+    for (int i = 0; i < frame_.request.wish.n && !frame_.echoed.empty(); ++i)
+      put(i, frame_.echoed, "");
   }
   void on_prefill(int, int) override {}
   void on_token(int choice, TokenRecord record) override {
@@ -216,7 +229,8 @@ class TextWriter final : public AnswerListener {
  private:
   void put(int choice, const std::string& text, const std::string& finish) {
     auto& records = records_[static_cast<std::size_t>(choice)];
-    Json chunk = reply_object(frame_, json_list({choice_json(frame_, choice, text, records, finish)}));
+    Json chunk =
+        reply_object(frame_, json_list({choice_json(frame_, choice, text, records, finish)}));
     if (!finish.empty()) chunk.set("lily", notes_);
     stream_.send(dump_json(chunk));
     records.clear();
@@ -256,7 +270,8 @@ Result<void> completions(Service& service, HttpExchange& exchange, const Json& b
   }
   request.notes.clamped = std::move(plan.clamped);
   LILY_TRY(const auto answer, Answer::start(service.scheduler, std::move(plan.spec)));
-  const Frame frame{service, request, request.echo ? service.engine.tokenizer().decode(request.prompt) : ""};
+  const Frame frame{service, request,
+                    request.echo ? service.engine.tokenizer().decode(request.prompt) : ""};
   if (request.wish.stream) return reply_stream(frame, exchange, *answer);
   return reply_whole(frame, exchange, *answer);
 }

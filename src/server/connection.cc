@@ -28,7 +28,9 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<long long>(left, 0, 1'000'000));
 }
 
-bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+bool try_again(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
 
 }  // namespace
 
@@ -43,7 +45,9 @@ Connection::Connection(int fd) : fd_(fd) {
 #endif
 }
 
-Connection::~Connection() { ::close(fd_); }
+Connection::~Connection() {
+  ::close(fd_);
+}
 
 Connection::Read Connection::read(std::string& out, Clock::time_point deadline) {
   char buffer[kReadBytes];
@@ -110,10 +114,15 @@ void Connection::linger() {
   ::shutdown(fd_, SHUT_WR);
   std::string thrown_away;
   const auto deadline = Clock::now() + kMoment;
-  while (Clock::now() < deadline && read(thrown_away, deadline) == Read::kBytes) thrown_away.clear();
+  while (Clock::now() < deadline && read(thrown_away, deadline) == Read::kBytes)
+    thrown_away.clear();
 }
 
-void Connection::stop_reading() { ::shutdown(fd_, SHUT_RD); }
-void Connection::cut() { ::shutdown(fd_, SHUT_RDWR); }
+void Connection::stop_reading() {
+  ::shutdown(fd_, SHUT_RD);
+}
+void Connection::cut() {
+  ::shutdown(fd_, SHUT_RDWR);
+}
 
 }  // namespace lily::server

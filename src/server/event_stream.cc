@@ -23,6 +23,8 @@ std::chrono::milliseconds EventStream::keep_alive() {
   return kKeepAlive;
 }
 
-void EventStream::end() { exchange_.end_stream(); }
+void EventStream::end() {
+  exchange_.end_stream();
+}
 
 }  // namespace lily::server

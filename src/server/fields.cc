@@ -15,7 +15,9 @@ constexpr std::size_t kMaxIgnoredFields = 64;
 constexpr std::size_t kMaxNameBytes = 64;
 
 // Numbers as people write them: 2 and 0.5, not 2.000000.
-std::string plain(double value) { return json_real(value).text; }
+std::string plain(double value) {
+  return json_real(value).text;
+}
 
 }  // namespace
 
@@ -30,8 +32,9 @@ Result<std::int64_t> read_integer(std::string_view place, const Json& value) {
   LILY_TRY(const double number, read_number(place, value));
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (number != std::floor(number) || std::fabs(number) > kExact) {
-    return Error{ErrorCode::kInvalidArgument,
-                 std::string(place) + ": found " + value.text.substr(0, 40) + ", expected a whole number"};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        std::string(place) + ": found " + value.text.substr(0, 40) + ", expected a whole number"};
   }
   return static_cast<std::int64_t>(number);
 }

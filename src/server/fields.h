@@ -34,7 +34,8 @@ class Fields {
 
   // Well-formed, and without any effect here: goes into ignored().
   void ignore(std::string_view key);
-  // Not served: kUnsupported unless absent, null, or one of the neutral spellings ("1", "false", "\"text\"", "[]").
+  // Not served: kUnsupported unless absent, null, or one of the neutral spellings ("1", "false",
+  // "\"text\"", "[]").
   Result<void> refuse_unless(std::string_view key, std::initializer_list<std::string_view> neutral,
                              std::string_view reason);
 

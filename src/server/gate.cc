@@ -14,7 +14,8 @@ std::string_view without_port(std::string_view host) {
 }
 
 bool is_address(std::string_view name) {
-  return name.starts_with('[') || (!name.empty() && name.find_first_not_of("0123456789.") == std::string_view::npos);
+  return name.starts_with('[') ||
+         (!name.empty() && name.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 bool is_local_name(std::string_view name) {
@@ -25,7 +26,8 @@ bool is_local_name(std::string_view name) {
 bool is_own_origin(std::string_view origin, const HttpHead& head) {
   const auto slashes = origin.find("://");
   const std::string* host = head.find("host");
-  return slashes != std::string_view::npos && host != nullptr && origin.substr(slashes + 3) == *host;
+  return slashes != std::string_view::npos && host != nullptr &&
+         origin.substr(slashes + 3) == *host;
 }
 
 }  // namespace
@@ -50,7 +52,8 @@ std::optional<ApiError> Gate::check_caller(const HttpHead& head) const {
     const auto name = without_port(*host);
     if (!is_local_name(name) && name != options_.host) {
       return ApiError{403, "permission_denied", "",
-                      "Host: found " + in_quotes(name) + ", expected localhost or an address; --api-key lifts this"};
+                      "Host: found " + in_quotes(name) +
+                          ", expected localhost or an address; --api-key lifts this"};
     }
   }
   const std::string* origin = head.find("origin");
@@ -59,8 +62,9 @@ std::optional<ApiError> Gate::check_caller(const HttpHead& head) const {
   const std::string* type = head.find("content-type");
   const bool asked = type != nullptr && type->starts_with("application/json");
   if (head.method != "POST" || asked) return {};
-  return ApiError{403, "permission_denied", "",
-                  "Origin: pages of " + in_quotes(*origin) + " may not call; --cors names those that may"};
+  return ApiError{
+      403, "permission_denied", "",
+      "Origin: pages of " + in_quotes(*origin) + " may not call; --cors names those that may"};
 }
 
 std::optional<ApiError> Gate::check_key(const HttpHead& head) const {
@@ -68,10 +72,10 @@ std::optional<ApiError> Gate::check_key(const HttpHead& head) const {
   constexpr std::string_view kBearer = "Bearer ";
   const std::string* bearer = head.find("authorization");
   const std::string* plain = head.find("x-api-key");
-  const bool right =
-      (bearer != nullptr && bearer->starts_with(kBearer) &&
-       equal_in_constant_time(std::string_view(*bearer).substr(kBearer.size()), options_.api_key)) ||
-      (plain != nullptr && equal_in_constant_time(*plain, options_.api_key));
+  const bool right = (bearer != nullptr && bearer->starts_with(kBearer) &&
+                      equal_in_constant_time(std::string_view(*bearer).substr(kBearer.size()),
+                                             options_.api_key)) ||
+                     (plain != nullptr && equal_in_constant_time(*plain, options_.api_key));
   if (right) return {};
   const bool missing = bearer == nullptr && plain == nullptr;
   return ApiError{401, "invalid_api_key", "",

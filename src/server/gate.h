@@ -11,9 +11,9 @@
 namespace lily::server {
 
 struct GateOptions {
-  std::string api_key;                // Empty: none is needed.
-  std::vector<std::string> origins;   // Sites whose pages may call: "https://chat.example", or "*".
-  std::string host;                   // As --host said it.
+  std::string api_key;               // Empty: none is needed.
+  std::vector<std::string> origins;  // Sites whose pages may call: "https://chat.example", or "*".
+  std::string host;                  // As --host said it.
   bool loopback = true;
 };
 

@@ -78,7 +78,8 @@ std::optional<HttpFault> HttpExchange::read_body(std::string& out) {
   if (sized && head_.content_length > limits_.body_bytes) {
     return too_large(std::to_string(head_.content_length), limits_.body_bytes);
   }
-  if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n", limits_.write_time);
+  if (head_.expects_continue)
+    connection_.write("HTTP/1.1 100 Continue\r\n\r\n", limits_.write_time);
   const auto deadline = Clock::now() + limits_.body_time;
   auto fault = sized ? read_sized(out, deadline) : read_chunked(out, deadline);
   body_read_ = !fault;
@@ -101,8 +102,7 @@ std::optional<HttpFault> HttpExchange::more(Clock::time_point deadline) {
 std::optional<HttpFault> HttpExchange::read_sized(std::string& out, Clock::time_point deadline) {
   const auto length = static_cast<std::size_t>(head_.content_length);
   BodyTurns::Turn turn;
-  if (length > limits_.small_body_bytes &&
-      !turn.take(turns_, BodyTurns::Kind::kSized, deadline)) {
+  if (length > limits_.small_body_bytes && !turn.take(turns_, BodyTurns::Kind::kSized, deadline)) {
     return kTooManyLarge;
   }
   out.reserve(length);
@@ -144,8 +144,7 @@ void HttpExchange::send(std::string_view bytes) {
   if (!gone_ && !connection_.write(bytes, limits_.write_time)) gone_ = true;
 }
 
-std::string HttpExchange::status_line_and_headers(int status,
-                                                  std::string_view content_type) const {
+std::string HttpExchange::status_line_and_headers(int status, std::string_view content_type) const {
   std::string out = "HTTP/1.1 ";
   out.append(std::to_string(status)).append(" ").append(status_text(status)).append("\r\n");
   if (!content_type.empty()) out.append("Content-Type: ").append(content_type).append("\r\n");

@@ -12,7 +12,9 @@ constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 using Fault = std::optional<HttpFault>;
 
-HttpFault bad(std::string message) { return {400, std::move(message)}; }
+HttpFault bad(std::string message) {
+  return {400, std::move(message)};
+}
 
 // What RFC 9110 calls a token: methods and field names.
 bool is_token(std::string_view text) {
@@ -66,7 +68,8 @@ Fault read_target(std::string_view target, HttpHead& out) {
   }
   const bool printable =
       std::all_of(target.begin(), target.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!printable || !target.starts_with('/')) return bad("target: expected a path that begins with /");
+  if (!printable || !target.starts_with('/'))
+    return bad("target: expected a path that begins with /");
   const auto question = target.find('?');
   if (question != std::string_view::npos) out.query = target.substr(question + 1);
   if (!decode_path(target.substr(0, question), out.path)) {

@@ -25,9 +25,9 @@ struct HttpFault {
 struct HttpHead {
   enum class Body { kNone, kLength, kChunked };
 
-  std::string method;  // As sent: methods are upper case.
-  std::string path;    // Percent signs decoded.
-  std::string query;   // Behind the question mark, as sent.
+  std::string method;                                        // As sent: methods are upper case.
+  std::string path;                                          // Percent signs decoded.
+  std::string query;                                         // Behind the question mark, as sent.
   std::vector<std::pair<std::string, std::string>> headers;  // Names in lower case.
   Body body = Body::kNone;
   std::uint64_t content_length = 0;  // Of Body::kLength.

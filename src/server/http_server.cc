@@ -57,7 +57,8 @@ std::string describe(int fd, bool& loopback) {
 }
 
 Error listen_error(const std::string& place, int error) {
-  if (error == EADDRINUSE) return {ErrorCode::kBusy, "listening on " + place + ": the port is taken"};
+  if (error == EADDRINUSE)
+    return {ErrorCode::kBusy, "listening on " + place + ": the port is taken"};
   if (error == EADDRNOTAVAIL) {
     return {ErrorCode::kInvalidArgument, "--host: " + place + " is no address of this machine"};
   }
@@ -140,7 +141,8 @@ void HttpServer::accept_one() {
   const int fd = ::accept(listener_, nullptr, nullptr);
   if (fd < 0) {
     // Out of descriptors: a connection that ends frees one.
-    if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (errno == EMFILE || errno == ENFILE)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return;
   }
   auto client = std::make_unique<Client>(fd);
@@ -195,7 +197,8 @@ std::size_t HttpServer::await_head(Connection& connection, std::string& pending)
     if (size > 0) return size;
     const bool fresh = pending.empty();
     const auto read = connection.read(pending, deadline);
-    if (read == Connection::Read::kLate && !fresh) refuse(connection, {408, "the head did not arrive in time"});
+    if (read == Connection::Read::kLate && !fresh)
+      refuse(connection, {408, "the head did not arrive in time"});
     if (read != Connection::Read::kBytes) return 0;
     if (!fresh) continue;
     // Empty lines before a request are allowed.

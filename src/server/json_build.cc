@@ -7,8 +7,12 @@
 
 namespace lily::server {
 
-Json json_null() { return Json{JsonKind::kNull, "null", {}, {}}; }
-Json json_bool(bool value) { return Json{JsonKind::kBool, value ? "true" : "false", {}, {}}; }
+Json json_null() {
+  return Json{JsonKind::kNull, "null", {}, {}};
+}
+Json json_bool(bool value) {
+  return Json{JsonKind::kBool, value ? "true" : "false", {}, {}};
+}
 Json json_int(std::int64_t value) {
   return Json{JsonKind::kInteger, std::to_string(value), {}, {}};
 }

@@ -28,7 +28,8 @@ struct Frame {
 // marked something for it.
 Json usage_json(const Frame& frame, int n_cached, int n_output) {
   const int computed = frame.n_prompt - n_cached;
-  const int input = frame.request.marks_cache ? std::min(computed, frame.n_behind_border) : computed;
+  const int input =
+      frame.request.marks_cache ? std::min(computed, frame.n_behind_border) : computed;
   return json_object({{"input_tokens", json_int(input)},
                       {"cache_creation_input_tokens", json_int(computed - input)},
                       {"cache_read_input_tokens", json_int(n_cached)},
@@ -43,8 +44,9 @@ const char* stop_reason(const ChoiceEnd& end) {
 
 Json stop_json(const ChoiceEnd& end) {
   const bool by_string = end.result.finish == FinishReason::kStopString && end.finish == "stop";
-  return json_object({{"stop_reason", json_text(stop_reason(end))},
-                      {"stop_sequence", by_string ? json_text(end.result.stop_string) : json_null()}});
+  return json_object(
+      {{"stop_reason", json_text(stop_reason(end))},
+       {"stop_sequence", by_string ? json_text(end.result.stop_string) : json_null()}});
 }
 
 Json message_json(const Frame& frame, Json content, Json usage) {
@@ -89,7 +91,8 @@ class WholeMessage final : public BlockListener {
   void on_prefill(int, int) override {}
   Json take() {
     const auto n_output = static_cast<int>(end_.result.tokens.size());
-    Json out = message_json(frame_, std::move(content_), usage_json(frame_, end_.result.cached_tokens, n_output));
+    Json out = message_json(frame_, std::move(content_),
+                            usage_json(frame_, end_.result.cached_tokens, n_output));
     const Json stop = stop_json(end_);
     for (std::size_t i = 0; i < stop.keys.size(); ++i) out.set(stop.keys[i], stop.items[i]);
     out.set("lily", notes_json(frame_.request.notes, end_.result));
@@ -118,14 +121,14 @@ class MessageEvents final : public BlockListener {
   // The first call tells how much was there already, which the first event has to say.
   void on_prefill(int done, int) override { start(done); }
 
-
  private:
   void start(int n_cached) {
     if (started_) return;
     started_ = true;
     n_cached_ = n_cached;
     Json message = message_json(frame_, Json::array(), usage_json(frame_, n_cached, 1));
-    send("message_start", json_object({{"type", json_text("message_start")}, {"message", std::move(message)}}));
+    send("message_start",
+         json_object({{"type", json_text("message_start")}, {"message", std::move(message)}}));
   }
 
   void send(const char* event, const Json& data) { stream_.send(dump_json(data), event); }
@@ -147,17 +150,20 @@ class MessageEvents final : public BlockListener {
   }
 
   void add(const Block& block, const std::string& text) override {
-    if (block.kind == Kind::kThinking) return send_delta(block.index, "thinking_delta", "thinking", text);
+    if (block.kind == Kind::kThinking)
+      return send_delta(block.index, "thinking_delta", "thinking", text);
     if (block.kind == Kind::kText) return send_delta(block.index, "text_delta", "text", text);
-    if (block.kind == Kind::kCall) return send_delta(block.index, "input_json_delta", "partial_json", text);
+    if (block.kind == Kind::kCall)
+      return send_delta(block.index, "input_json_delta", "partial_json", text);
     send_delta(block.index, "input_json_delta", "partial_json",
                dump_json(json_object({{kCustomArgument, json_text(text)}})));
   }
 
   void close(const Block& block, bool) override {
-    if (block.kind == Kind::kThinking) send_delta(block.index, "signature_delta", "signature", kSignature);
-    send("content_block_stop",
-         json_object({{"type", json_text("content_block_stop")}, {"index", json_int(block.index)}}));
+    if (block.kind == Kind::kThinking)
+      send_delta(block.index, "signature_delta", "signature", kSignature);
+    send("content_block_stop", json_object({{"type", json_text("content_block_stop")},
+                                            {"index", json_int(block.index)}}));
   }
 
   void end(ChoiceEnd end) override {
@@ -179,7 +185,8 @@ class MessageEvents final : public BlockListener {
 
 Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& answer) {
   WholeMessage message(frame);
-  LILY_TRY(const auto end, run_answer(exchange, answer, message, [] { return std::chrono::milliseconds(60'000); }));
+  LILY_TRY(const auto end,
+           run_answer(exchange, answer, message, [] { return std::chrono::milliseconds(60'000); }));
   if (end == RunEnd::kDone) exchange.reply({.body = dump_json(message.take())});
   return {};
 }
@@ -189,7 +196,8 @@ Result<void> reply_stream(const Frame& frame, HttpExchange& exchange, Answer& an
   MessageEvents events(frame, stream);
   stream.begin();
   const auto end = run_answer(exchange, answer, events, [&] { return stream.keep_alive(); });
-  if (!end) stream.send(error_body(stream_error(frame.service, end.error()), Dialect::kAnthropic), "error");
+  if (!end)
+    stream.send(error_body(stream_error(frame.service, end.error()), Dialect::kAnthropic), "error");
   stream.end();
   return {};
 }
@@ -213,9 +221,12 @@ Result<void> messages(Service& service, HttpExchange& exchange, const Json& body
 }
 
 Result<void> count_tokens(Service& service, HttpExchange& exchange, const Json& body) {
-  LILY_TRY(const MessagesRequest request, read_messages_request(service, body, MessagesUse::kCount));
+  LILY_TRY(const MessagesRequest request,
+           read_messages_request(service, body, MessagesUse::kCount));
   LILY_TRY(const ChatPrompt prompt, encode_chat(service.engine.tokenizer(), request.conversation));
-  exchange.reply({.body = dump_json(json_object({{"input_tokens", json_int(static_cast<std::int64_t>(prompt.tokens.size()))}}))});
+  exchange.reply(
+      {.body = dump_json(json_object(
+           {{"input_tokens", json_int(static_cast<std::int64_t>(prompt.tokens.size()))}}))});
   return {};
 }
 

@@ -32,7 +32,9 @@ Result<std::string> text_of(const std::string& place, const Json& block, const c
 }
 
 Result<Json> system_message(const Json& system, bool keep_billing_line) {
-  const auto kept = [&](std::string_view text) { return keep_billing_line ? text : without_billing_line(text); };
+  const auto kept = [&](std::string_view text) {
+    return keep_billing_line ? text : without_billing_line(text);
+  };
   Json parts = Json::array();
   if (system.is(JsonKind::kString)) {
     parts.items.push_back(text_part(kept(system.text)));
@@ -41,8 +43,10 @@ Result<Json> system_message(const Json& system, bool keep_billing_line) {
   } else {
     for (std::size_t i = 0; i < system.items.size(); ++i) {
       const std::string place = item_place("system", i);
-      if (!system.items[i].is(JsonKind::kObject)) return wrong_kind(place, system.items[i], "a text block");
-      if (text_at(system.items[i], "type") != "text") return wrong_block(place, system.items[i], "text");
+      if (!system.items[i].is(JsonKind::kObject))
+        return wrong_kind(place, system.items[i], "a text block");
+      if (text_at(system.items[i], "type") != "text")
+        return wrong_block(place, system.items[i], "text");
       LILY_TRY(const auto text, text_of(place, system.items[i], "text"));
       parts.items.push_back(text_part(kept(text)));
     }
@@ -61,8 +65,10 @@ Result<Json> tool_message(const std::string& place, const Json& block) {
   } else if (!is_null(content)) {
     for (std::size_t i = 0; i < content->items.size(); ++i) {
       const std::string at = item_place(place + ".content", i);
-      if (!content->items[i].is(JsonKind::kObject)) return wrong_kind(at, content->items[i], "a text block");
-      if (text_at(content->items[i], "type") != "text") return wrong_block(at, content->items[i], "text");
+      if (!content->items[i].is(JsonKind::kObject))
+        return wrong_kind(at, content->items[i], "a text block");
+      if (text_at(content->items[i], "type") != "text")
+        return wrong_block(at, content->items[i], "text");
       LILY_TRY(const auto text, text_of(at, content->items[i], "text"));
       parts.items.push_back(text_part(text));
     }
@@ -92,7 +98,8 @@ class UserTurn {
 
   void flush() {
     if (parts_.items.empty()) return;
-    out_.items.push_back(json_object({{"role", json_text("user")}, {"content", std::move(parts_)}}));
+    out_.items.push_back(
+        json_object({{"role", json_text("user")}, {"content", std::move(parts_)}}));
     parts_ = Json::array();
   }
 
@@ -117,7 +124,8 @@ struct AssistantTurn {
     } else if (type == "tool_use") {
       LILY_TRY(const auto name, text_of(place, block, "name"));
       const Json* input = block.find("input");
-      calls.items.push_back(json_object({{"name", json_text(name)}, {"arguments", is_null(input) ? Json::object() : *input}}));
+      calls.items.push_back(json_object(
+          {{"name", json_text(name)}, {"arguments", is_null(input) ? Json::object() : *input}}));
     } else if (type != "redacted_thinking") {
       return wrong_block(place, block, "text, thinking, redacted_thinking or tool_use");
     }

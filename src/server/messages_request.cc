@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "server/json_build.h"
+#include "server/response_format.h"
 #include "text/chat_parse.h"
 
 namespace lily::server {
@@ -28,7 +29,8 @@ Result<ThinkingWish> read_thinking_block(Fields& fields, MessagesRequest& out) {
   Fields inner(*thinking, "thinking.");
   LILY_TRY(const auto type, inner.text("type"));
   if (type != "enabled" && type != "disabled" && type != "adaptive") {
-    return Error{ErrorCode::kInvalidArgument, "thinking.type: found " + in_quotes(type.value_or("")) +
+    return Error{ErrorCode::kInvalidArgument, "thinking.type: found " +
+                                                  in_quotes(type.value_or("")) +
                                                   ", expected enabled, adaptive or disabled"};
   }
   LILY_RETURN_IF_ERROR(add_thinking(wish, type != "disabled", "thinking.type"));
@@ -40,17 +42,26 @@ Result<ThinkingWish> read_thinking_block(Fields& fields, MessagesRequest& out) {
 Result<void> read_choice(Fields& fields, MessagesRequest& out) {
   const Json* choice = fields.take("tool_choice");
   LILY_TRY(out.wish.tool_choice, read_tool_choice(choice, out.tools));
-  out.wish.parallel_calls = choice == nullptr || !is_true(choice->find("disable_parallel_tool_use"));
+  out.wish.parallel_calls =
+      choice == nullptr || !is_true(choice->find("disable_parallel_tool_use"));
   return {};
 }
 
 Result<void> refuse_unserved(Fields& fields) {
-  LILY_RETURN_IF_ERROR(fields.refuse_unless("mcp_servers", {"[]"}, "tools of other servers are not called here"));
+  LILY_RETURN_IF_ERROR(
+      fields.refuse_unless("mcp_servers", {"[]"}, "tools of other servers are not called here"));
   LILY_RETURN_IF_ERROR(fields.refuse_unless("container", {}, "containers are not served here"));
+  return {};
+}
+
+Result<void> read_output_config(Fields& fields, MessagesRequest& out) {
   const Json* config = fields.take("output_config");
-  if (config == nullptr || !config->is(JsonKind::kObject)) return {};
+  if (config == nullptr) return {};
+  if (!config->is(JsonKind::kObject)) return wrong_kind("output_config", *config, "an object");
   Fields inner(*config, "output_config.");
-  return inner.refuse_unless("format", {}, "this build constrains no answers");
+  LILY_TRY(out.wish.format, read_response_format(inner.take("format"), "output_config.format"));
+  for (auto& name : inner.ignored()) out.notes.ignored.push_back(std::move(name));
+  return {};
 }
 
 Result<void> read_lengths(Fields& fields, MessagesUse use, MessagesRequest& out) {
@@ -79,7 +90,8 @@ Result<void> read_turns(const Service& service, Fields& fields, MessagesRequest&
 
 }  // namespace
 
-Result<MessagesRequest> read_messages_request(const Service& service, const Json& body, MessagesUse use) {
+Result<MessagesRequest> read_messages_request(const Service& service, const Json& body,
+                                              MessagesUse use) {
   if (!body.is(JsonKind::kObject)) return wrong_kind("body", body, "an object");
   MessagesRequest out;
   Fields fields(body);
@@ -91,6 +103,7 @@ Result<MessagesRequest> read_messages_request(const Service& service, const Json
   if (service.settings.replay) {
     LILY_TRY(out.wish.replay, read_replay(fields, service.engine.tokenizer()));
   }
+  LILY_RETURN_IF_ERROR(read_output_config(fields, out));
   LILY_RETURN_IF_ERROR(read_lengths(fields, use, out));
   LILY_TRY(out.tools, read_tool_list(fields.take("tools")));
   LILY_RETURN_IF_ERROR(read_choice(fields, out));

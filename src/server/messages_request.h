@@ -17,10 +17,11 @@ struct MessagesRequest {
 };
 
 enum class MessagesUse { kAnswer, kCount };  // Counting needs no max_tokens.
-Result<MessagesRequest> read_messages_request(const Service& service, const Json& body, MessagesUse use);
+Result<MessagesRequest> read_messages_request(const Service& service, const Json& body,
+                                              MessagesUse use);
 
-// System blocks and turns of blocks as messages of chat completions. `keep_billing_line`: a block or
-// line "x-anthropic-billing-header: ..." at the system text's start stays.
+// System blocks and turns of blocks as messages of chat completions. `keep_billing_line`: a block
+// or line "x-anthropic-billing-header: ..." at the system text's start stays.
 Result<Json> chat_messages(const Json* system, const Json& messages, bool keep_billing_line);
 
 }  // namespace lily::server

@@ -24,19 +24,24 @@ const prometheus::Histogram::BucketBoundaries kRates{1, 3, 10, 30, 100, 300, 100
 
 struct Metrics::Impl {
   prometheus::Registry registry;
-  prometheus::Family<prometheus::Counter>& requests =
-      prometheus::BuildCounter().Name("lily_http_requests_total").Help("Requests by route and status").Register(registry);
-  prometheus::Histogram& first_token = single(registry, prometheus::BuildHistogram(), "lily_prefill_seconds",
-                                              "From an answer's start to its first token", kSeconds);
-  prometheus::Histogram& decode_rate = single(registry, prometheus::BuildHistogram(), "lily_decode_tokens_per_second",
-                                              "Speed of an answer behind its first token", kRates);
+  prometheus::Family<prometheus::Counter>& requests = prometheus::BuildCounter()
+                                                          .Name("lily_http_requests_total")
+                                                          .Help("Requests by route and status")
+                                                          .Register(registry);
+  prometheus::Histogram& first_token =
+      single(registry, prometheus::BuildHistogram(), "lily_prefill_seconds",
+             "From an answer's start to its first token", kSeconds);
+  prometheus::Histogram& decode_rate =
+      single(registry, prometheus::BuildHistogram(), "lily_decode_tokens_per_second",
+             "Speed of an answer behind its first token", kRates);
 };
 
 namespace {
 
 using Samples = std::vector<prometheus::MetricFamily>;
 
-void put(Samples& out, const char* name, const char* help, double value, prometheus::MetricType type) {
+void put(Samples& out, const char* name, const char* help, double value,
+         prometheus::MetricType type) {
   prometheus::ClientMetric metric;
   (type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   prometheus::MetricFamily family;
@@ -61,19 +66,29 @@ void put_scheduler(Samples& out, const SchedulerStats& s, int n_connections) {
       {"lily_checkpoints", "States kept for reuse", static_cast<double>(s.checkpoints)},
       {"lily_checkpoint_bytes", "Bytes of them", static_cast<double>(s.checkpoint_bytes)}};
   const Row counters[] = {
-      {"lily_answers_submitted_total", "Answers that were asked for", static_cast<double>(s.submitted)},
-      {"lily_answers_refused_total", "Answers that found the queue full", static_cast<double>(s.refused)},
-      {"lily_answers_finished_total", "Answers that ended by themselves", static_cast<double>(s.finished)},
-      {"lily_answers_cancelled_total", "Answers that were stopped", static_cast<double>(s.cancelled)},
+      {"lily_answers_submitted_total", "Answers that were asked for",
+       static_cast<double>(s.submitted)},
+      {"lily_answers_refused_total", "Answers that found the queue full",
+       static_cast<double>(s.refused)},
+      {"lily_answers_finished_total", "Answers that ended by themselves",
+       static_cast<double>(s.finished)},
+      {"lily_answers_cancelled_total", "Answers that were stopped",
+       static_cast<double>(s.cancelled)},
       {"lily_answers_failed_total", "Answers that failed", static_cast<double>(s.failed)},
       {"lily_prompt_tokens_total", "Prompt tokens computed", static_cast<double>(s.prompt_tokens)},
-      {"lily_reused_tokens_total", "Prompt tokens that were there already", static_cast<double>(s.reused_tokens)},
+      {"lily_reused_tokens_total", "Prompt tokens that were there already",
+       static_cast<double>(s.reused_tokens)},
       {"lily_generated_tokens_total", "Tokens generated", static_cast<double>(s.generated_tokens)},
-      {"lily_prefix_hits_total", "Answers that reused a part of their prompt", static_cast<double>(s.prefix_hits)},
-      {"lily_checkpoint_evictions_total", "Checkpoints that made room", static_cast<double>(s.evictions)},
-      {"lily_checkpoints_over_budget_total", "Checkpoints that were too big to keep", static_cast<double>(s.over_budget)}};
-  for (const Row& row : gauges) put(out, row.name, row.help, row.value, prometheus::MetricType::Gauge);
-  for (const Row& row : counters) put(out, row.name, row.help, row.value, prometheus::MetricType::Counter);
+      {"lily_prefix_hits_total", "Answers that reused a part of their prompt",
+       static_cast<double>(s.prefix_hits)},
+      {"lily_checkpoint_evictions_total", "Checkpoints that made room",
+       static_cast<double>(s.evictions)},
+      {"lily_checkpoints_over_budget_total", "Checkpoints that were too big to keep",
+       static_cast<double>(s.over_budget)}};
+  for (const Row& row : gauges)
+    put(out, row.name, row.help, row.value, prometheus::MetricType::Gauge);
+  for (const Row& row : counters)
+    put(out, row.name, row.help, row.value, prometheus::MetricType::Counter);
 }
 
 }  // namespace

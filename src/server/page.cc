@@ -21,16 +21,19 @@ constexpr std::array kPages{
 
 // The page loads nothing from elsewhere and is shown in nobody else's frame.
 constexpr const char* kPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' "
+    "data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 }  // namespace
 
 Result<HttpReply> page_file(std::string_view path) {
-  const auto row = std::find_if(kPages.begin(), kPages.end(), [&](const PageRow& one) { return one.path == path; });
+  const auto row = std::find_if(kPages.begin(), kPages.end(),
+                                [&](const PageRow& one) { return one.path == path; });
   if (row == kPages.end()) return Error{ErrorCode::kNotFound, "page: there is no such file"};
   const auto& files = embedded_files();
-  const auto file = std::find_if(files.begin(), files.end(), [&](const EmbeddedFile& one) { return one.name == row->name; });
+  const auto file = std::find_if(files.begin(), files.end(),
+                                 [&](const EmbeddedFile& one) { return one.name == row->name; });
   return HttpReply{.body = std::string(file->bytes),
                    .content_type = std::string(row->type),
                    .headers = {{"Content-Security-Policy", kPolicy},

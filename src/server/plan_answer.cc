@@ -16,7 +16,8 @@ ApiError over_context(std::size_t n_prompt, int context, const AnswerWish& wish)
   if (wish.max_tokens) {
     message += ", and " + std::to_string(*wish.max_tokens) + " tokens were asked for the answer";
   }
-  return {400, "context_length_exceeded", "messages", message + "; at least one has to be left for it"};
+  return {400, "context_length_exceeded", "messages",
+          message + "; at least one has to be left for it"};
 }
 
 // max_tokens beyond the room ends the answer where the context does, and the reply says so.
@@ -44,15 +45,50 @@ void apply_wish(const AnswerWish& wish, AnswerSpec& out) {
   out.want_progress = wish.want_progress;
 }
 
-void apply_tools(const Service& service, const ToolList& tools, const AnswerWish& wish,
-                 AnswerSpec& out) {
+void apply_tools(const ToolList& tools, const AnswerWish& wish, AnswerSpec& out) {
   using Kind = ToolChoice::Kind;
   out.tools = ToolSchemas(tools.specs);
   out.calls.enabled = wish.tool_choice.kind != Kind::kNone && !tools.specs.empty();
   out.calls.parallel = wish.parallel_calls;
   out.calls.delivery = wish.stream ? CallDelivery::kStreamed : CallDelivery::kWhole;
-  if (wish.tool_choice.kind != Kind::kAny && wish.tool_choice.kind != Kind::kNamed) return;
-  out.make_constraint = call_constraints(service.engine, tools, wish.tool_choice, out.prompt.in_thinking);
+}
+
+// What a test wants to be answered: the request says it, or the script, whose turns are those of
+// requests with tools (agents ask for titles and the like in between).
+std::optional<std::vector<TokenId>> replayed(Service& service, const ToolList& tools,
+                                             const AnswerWish& wish) {
+  const auto& script = service.settings.replay_script;
+  if (wish.replay || script.empty() || tools.specs.empty()) return wish.replay;
+  const std::size_t turn = service.n_replayed.fetch_add(1);
+  if (turn >= script.size()) return std::nullopt;
+  return service.engine.tokenizer().encode(script[turn]);
+}
+
+// The one constraint that an answer has. With a schema and tools, the answer is one or the other.
+Result<void> constrain(Service& service, const ToolList& tools, const AnswerWish& wish,
+                       AnswerSpec& out) {
+  using Kind = ToolChoice::Kind;
+  if (auto given = replayed(service, tools, wish)) {
+    out.make_constraint = replay_constraints(service.engine, *std::move(given));
+    return {};
+  }
+  const bool must_call =
+      wish.tool_choice.kind == Kind::kAny || wish.tool_choice.kind == Kind::kNamed;
+  if (must_call) {
+    out.make_constraint = call_constraints(service.engine, tools, wish.tool_choice);
+  } else if (wish.format) {
+    auto compiled = service.grammars.compile(wish.format->schema);
+    if (!compiled) return with_context(wish.format->place, std::move(compiled).error());
+    out.make_constraint = *std::move(compiled);
+    if (out.calls.enabled) {
+      out.make_constraint = either(std::move(out.make_constraint),
+                                   call_constraints(service.engine, tools, wish.tool_choice));
+    }
+  }
+  if (out.make_constraint && out.prompt.in_thinking) {
+    out.make_constraint = behind_thinking(service.engine, std::move(out.make_constraint));
+  }
+  return {};
 }
 
 }  // namespace
@@ -63,8 +99,8 @@ Result<PlannedAnswer> plan_chat(Service& service, const Conversation& conversati
   LILY_TRY(out.spec.prompt, encode_chat(service.engine.tokenizer(), conversation));
   apply_wish(wish, out.spec);
   fit(service, wish, out);
-  apply_tools(service, tools, wish, out.spec);
-  if (wish.replay) out.spec.make_constraint = replay_constraints(service.engine, *wish.replay);
+  apply_tools(tools, wish, out.spec);
+  if (!out.over_context) LILY_RETURN_IF_ERROR(constrain(service, tools, wish, out.spec));
   return out;
 }
 
@@ -83,9 +119,10 @@ Json notes_json(const ReplyNotes& notes, const GenerateResult& result) {
   return json_object(
       {{"ignored", json_texts(notes.ignored)},
        {"clamped", json_texts(notes.clamped)},
-       {"cache", json_object({{"matched_tokens", json_int(result.reuse.matched)},
-                              {"reused_tokens", json_int(result.reuse.reused)},
-                              {"limit", json_text(std::string(reuse_limit_name(result.reuse.limit)))}})},
+       {"cache",
+        json_object({{"matched_tokens", json_int(result.reuse.matched)},
+                     {"reused_tokens", json_int(result.reuse.reused)},
+                     {"limit", json_text(std::string(reuse_limit_name(result.reuse.limit)))}})},
        {"seed", json_int(static_cast<std::int64_t>(notes.seed))},
        {"prefill_seconds", json_real(result.prefill_seconds)},
        {"decode_seconds", json_real(result.decode_seconds)}});

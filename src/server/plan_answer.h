@@ -10,6 +10,7 @@
 #include "server/api_error.h"
 #include "server/chat_prompt.h"
 #include "server/replay.h"
+#include "server/response_format.h"
 #include "server/service.h"
 #include "server/tool_list.h"
 
@@ -20,11 +21,12 @@ struct AnswerWish {
   std::optional<std::int64_t> max_tokens;
   std::vector<std::string> stop;
   int n = 1;
-  bool want_tokens = false;    // Log-probabilities.
+  bool want_tokens = false;  // Log-probabilities.
   bool want_progress = false;
   bool stream = false;
   ToolChoice tool_choice;
   bool parallel_calls = true;
+  std::optional<JsonFormat> format = {};            // The answer has to be JSON of it.
   std::optional<std::vector<TokenId>> replay = {};  // The tokens of the answer: for tests.
 };
 
@@ -42,8 +44,8 @@ Result<PlannedAnswer> plan_chat(Service& service, const Conversation& conversati
 Result<PlannedAnswer> plan_text(Service& service, std::vector<TokenId> prompt,
                                 const AnswerWish& wish);
 
-// What every reply adds under "lily": fields that were ignored or clamped, how much of the prompt was
-// there already and why not more, the seed, and times.
+// What every reply adds under "lily": fields that were ignored or clamped, how much of the prompt
+// was there already and why not more, the seed, and times.
 struct ReplyNotes {
   std::vector<std::string> ignored;
   std::vector<std::string> clamped;

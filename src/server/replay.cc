@@ -10,12 +10,12 @@ namespace {
 
 class ReplayConstraint final : public TokenConstraint {
  public:
-  explicit ReplayConstraint(std::shared_ptr<const std::vector<TokenId>> tokens) : tokens_(std::move(tokens)) {}
+  explicit ReplayConstraint(std::shared_ptr<const std::vector<TokenId>> tokens)
+      : tokens_(std::move(tokens)) {}
 
   void allowed(std::span<std::uint32_t> bits) override {
     std::fill(bits.begin(), bits.end(), 0u);
-    const auto id = static_cast<std::size_t>(next());
-    bits[id / 32] |= std::uint32_t{1} << (id % 32);
+    set_bit(bits, next());
   }
   bool accept(TokenId token) override {
     const bool expected = token == next();
@@ -31,11 +31,13 @@ class ReplayConstraint final : public TokenConstraint {
 
 }  // namespace
 
-Result<std::optional<std::vector<TokenId>>> read_replay(Fields& fields, const Tokenizer& tokenizer) {
+Result<std::optional<std::vector<TokenId>>> read_replay(Fields& fields,
+                                                        const Tokenizer& tokenizer) {
   const Json* replay = fields.take("replay");
   if (replay == nullptr) return std::optional<std::vector<TokenId>>();
   if (replay->is(JsonKind::kString)) return std::optional(tokenizer.encode(replay->text));
-  if (!replay->is(JsonKind::kArray)) return wrong_kind("replay", *replay, "a text or a list of token ids");
+  if (!replay->is(JsonKind::kArray))
+    return wrong_kind("replay", *replay, "a text or a list of token ids");
   std::vector<TokenId> ids;
   for (std::size_t i = 0; i < replay->items.size(); ++i) {
     LILY_TRY(const auto id, read_integer(item_place("replay", i), replay->items[i]));
@@ -47,8 +49,7 @@ Result<std::optional<std::vector<TokenId>>> read_replay(Fields& fields, const To
   return std::optional(std::move(ids));
 }
 
-std::function<std::shared_ptr<TokenConstraint>()> replay_constraints(const Engine& engine,
-                                                                     std::vector<TokenId> tokens) {
+Constraints replay_constraints(const Engine& engine, std::vector<TokenId> tokens) {
   tokens.push_back(engine.spec().end_tokens.front());
   const auto shared = std::make_shared<const std::vector<TokenId>>(std::move(tokens));
   return [shared] { return std::make_shared<ReplayConstraint>(shared); };

@@ -2,13 +2,10 @@
 // endings. The engine computes as always; a constraint lets one token through at a time.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "engine/engine.h"
-#include "engine/token_constraint.h"
+#include "server/constraints.h"
 #include "server/fields.h"
 
 namespace lily::server {
@@ -17,7 +14,6 @@ namespace lily::server {
 Result<std::optional<std::vector<TokenId>>> read_replay(Fields& fields, const Tokenizer& tokenizer);
 
 // The tokens, then the end of the answer.
-std::function<std::shared_ptr<TokenConstraint>()> replay_constraints(const Engine& engine,
-                                                                     std::vector<TokenId> tokens);
+Constraints replay_constraints(const Engine& engine, std::vector<TokenId> tokens);
 
 }  // namespace lily::server

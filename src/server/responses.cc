@@ -43,12 +43,13 @@ Json response_json(const Frame& frame, const char* status, Json output) {
 
 Json usage_json(const ChoiceEnd& end) {
   const auto n_output = static_cast<std::int64_t>(end.result.tokens.size());
-  return json_object(
-      {{"input_tokens", json_int(end.result.prompt_tokens)},
-       {"input_tokens_details", json_object({{"cached_tokens", json_int(end.result.cached_tokens)}})},
-       {"output_tokens", json_int(n_output)},
-       {"output_tokens_details", json_object({{"reasoning_tokens", json_int(end.reasoning_tokens)}})},
-       {"total_tokens", json_int(end.result.prompt_tokens + n_output)}});
+  return json_object({{"input_tokens", json_int(end.result.prompt_tokens)},
+                      {"input_tokens_details",
+                       json_object({{"cached_tokens", json_int(end.result.cached_tokens)}})},
+                      {"output_tokens", json_int(n_output)},
+                      {"output_tokens_details",
+                       json_object({{"reasoning_tokens", json_int(end.reasoning_tokens)}})},
+                      {"total_tokens", json_int(end.result.prompt_tokens + n_output)}});
 }
 
 Json ended_response(const Frame& frame, Json output, const ChoiceEnd& end) {
@@ -107,10 +108,11 @@ Json item_json(const Frame& frame, const BlockListener::Block& block, const Item
                const char* status, bool parts) {
   Json item;
   if (block.kind == Kind::kThinking) {
-    item = json_object({{"id", json_text(names.id)},
-                        {"type", json_text("reasoning")},
-                        {"summary", Json::array()},
-                        {"content", parts ? json_list({thinking_part(block.text)}) : Json::array()}});
+    item =
+        json_object({{"id", json_text(names.id)},
+                     {"type", json_text("reasoning")},
+                     {"summary", Json::array()},
+                     {"content", parts ? json_list({thinking_part(block.text)}) : Json::array()}});
   } else if (block.kind == Kind::kText) {
     item = json_object({{"id", json_text(names.id)},
                         {"type", json_text("message")},
@@ -133,7 +135,8 @@ class WholeResponse final : public BlockListener {
   void open(const Block&) override {}
   void add(const Block&, const std::string&) override {}
   void close(const Block& block, bool whole) override {
-    output_.items.push_back(item_json(frame_, block, name_item(block.kind), whole ? "completed" : "incomplete", true));
+    output_.items.push_back(
+        item_json(frame_, block, name_item(block.kind), whole ? "completed" : "incomplete", true));
   }
   void end(ChoiceEnd end) override {
     frame_.service.metrics.observe_answer(end.result);
@@ -159,7 +162,8 @@ class ResponseEvents final : public BlockListener {
 
   void fail(const ApiError& error) {
     Json response = response_json(frame_, "failed", std::move(output_));
-    response.set("error", json_object({{"code", json_text(error.code)}, {"message", json_text(error.message)}}));
+    response.set("error", json_object({{"code", json_text(error.code)},
+                                       {"message", json_text(error.message)}}));
     send("response.failed", json_object({{"response", std::move(response)}}));
   }
 
@@ -172,14 +176,17 @@ class ResponseEvents final : public BlockListener {
 
   // Of an event about the block's item.
   Json about(const Block& block) const {
-    return json_object({{"item_id", json_text(names_.id)}, {"output_index", json_int(block.index)}});
+    return json_object(
+        {{"item_id", json_text(names_.id)}, {"output_index", json_int(block.index)}});
   }
   Json about_part(const Block& block) const {
     Json data = about(block);
     data.set("content_index", json_int(0));
     return data;
   }
-  static bool has_parts(const Block& block) { return block.kind == Kind::kThinking || block.kind == Kind::kText; }
+  static bool has_parts(const Block& block) {
+    return block.kind == Kind::kThinking || block.kind == Kind::kText;
+  }
   static Json part_json(const Block& block, const std::string& text) {
     return block.kind == Kind::kThinking ? thinking_part(text) : text_part(text);
   }
@@ -200,7 +207,8 @@ class ResponseEvents final : public BlockListener {
     data.set("delta", json_text(text));
     if (block.kind == Kind::kText) data.set("logprobs", Json::array());
     constexpr const char* kTypes[] = {"response.reasoning_text.delta", "response.output_text.delta",
-                                      "response.function_call_arguments.delta", "response.custom_tool_call_input.delta"};
+                                      "response.function_call_arguments.delta",
+                                      "response.custom_tool_call_input.delta"};
     send(kTypes[static_cast<int>(block.kind)], std::move(data));
   }
 
@@ -211,7 +219,8 @@ class ResponseEvents final : public BlockListener {
     if (block.kind == Kind::kText) data.set("logprobs", Json::array());
     if (block.kind == Kind::kCall) data.set("name", json_text(block.name));
     constexpr const char* kTypes[] = {"response.reasoning_text.done", "response.output_text.done",
-                                      "response.function_call_arguments.done", "response.custom_tool_call_input.done"};
+                                      "response.function_call_arguments.done",
+                                      "response.custom_tool_call_input.done"};
     send(kTypes[static_cast<int>(block.kind)], std::move(data));
     if (has_parts(block)) {
       Json done = about_part(block);
@@ -239,7 +248,8 @@ class ResponseEvents final : public BlockListener {
 
 Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& answer) {
   WholeResponse response(frame);
-  LILY_TRY(const auto end, run_answer(exchange, answer, response, [] { return std::chrono::milliseconds(60'000); }));
+  LILY_TRY(const auto end, run_answer(exchange, answer, response,
+                                      [] { return std::chrono::milliseconds(60'000); }));
   if (end == RunEnd::kDone) exchange.reply({.body = dump_json(response.take())});
   return {};
 }

@@ -1,5 +1,5 @@
-// POST /v1/responses: the part of OpenAI's newer API that agents use. Nothing is stored: each request
-// carries its whole conversation.
+// POST /v1/responses: the part of OpenAI's newer API that agents use. Nothing is stored: each
+// request carries its whole conversation.
 #pragma once
 
 #include "base/result.h"

@@ -41,9 +41,11 @@ class Items {
     if (type.empty() || type == "message") return add_message(place, item);
     if (type == "reasoning") return add_reasoning(place, item);
     if (type == "function_call" || type == "custom_tool_call") return add_call(place, item);
-    if (type == "function_call_output" || type == "custom_tool_call_output") return add_output(place, item);
+    if (type == "function_call_output" || type == "custom_tool_call_output")
+      return add_output(place, item);
     if (type == "item_reference") {
-      return Error{ErrorCode::kUnsupported, place + ": nothing is stored here that could be referred to"};
+      return Error{ErrorCode::kUnsupported,
+                   place + ": nothing is stored here that could be referred to"};
     }
     left_out_.push_back(place + ": " + std::string(type.substr(0, 64)));
     return {};
@@ -93,7 +95,8 @@ class Items {
     const Json* arguments = item.find("arguments");
     Json given = arguments == nullptr ? Json::object() : *arguments;
     if (!is_null(input)) given = json_object({{kCustomArgument, *input}});
-    calls_.items.push_back(json_object({{"name", json_text(name)}, {"arguments", std::move(given)}}));
+    calls_.items.push_back(
+        json_object({{"name", json_text(name)}, {"arguments", std::move(given)}}));
     open_ = true;
     return {};
   }
@@ -107,7 +110,8 @@ class Items {
 
   void flush() {
     if (!open_) return;
-    Json message = json_object({{"role", json_text("assistant")}, {"content", json_text(content_)}});
+    Json message =
+        json_object({{"role", json_text("assistant")}, {"content", json_text(content_)}});
     if (reasoning_) message.set("reasoning_content", json_text(*reasoning_));
     if (!calls_.items.empty()) message.set("tool_calls", std::move(calls_));
     out_.items.push_back(std::move(message));
@@ -131,11 +135,13 @@ Result<Json> chat_messages_of_items(const Json* instructions, const Json& input,
                                     std::vector<std::string>& left_out) {
   Items items(left_out);
   if (!is_null(instructions)) {
-    if (!instructions->is(JsonKind::kString)) return wrong_kind("instructions", *instructions, "a string");
+    if (!instructions->is(JsonKind::kString))
+      return wrong_kind("instructions", *instructions, "a string");
     items.add_system(*instructions);
   }
   if (input.is(JsonKind::kString)) {
-    LILY_RETURN_IF_ERROR(items.add("input", json_object({{"role", json_text("user")}, {"content", input}})));
+    LILY_RETURN_IF_ERROR(
+        items.add("input", json_object({{"role", json_text("user")}, {"content", input}})));
     return items.finish();
   }
   if (!input.is(JsonKind::kArray)) return wrong_kind("input", input, "a string or a list of items");

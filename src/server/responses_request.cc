@@ -2,6 +2,7 @@
 #include "server/responses_request.h"
 
 #include "server/json_build.h"
+#include "server/response_format.h"
 #include "text/chat_parse.h"
 
 namespace lily::server {
@@ -9,19 +10,30 @@ namespace {
 
 constexpr double kMostTokens = 1e9;
 
-constexpr const char* kWithoutEffect[] = {
-    "user",  "store",           "metadata",         "service_tier",           "safety_identifier",
-    "prompt_cache_key", "prompt_cache_retention", "include", "client_metadata", "stream_options",
-    "truncation"};
+constexpr const char* kWithoutEffect[] = {"user",
+                                          "store",
+                                          "metadata",
+                                          "service_tier",
+                                          "safety_identifier",
+                                          "prompt_cache_key",
+                                          "prompt_cache_retention",
+                                          "include",
+                                          "client_metadata",
+                                          "stream_options",
+                                          "truncation"};
 
 Result<void> refuse_unserved(Fields& fields) {
-  constexpr const char* kNothingStored = "nothing is stored here; send the whole conversation as input";
+  constexpr const char* kNothingStored =
+      "nothing is stored here; send the whole conversation as input";
   LILY_RETURN_IF_ERROR(fields.refuse_unless("previous_response_id", {}, kNothingStored));
   LILY_RETURN_IF_ERROR(fields.refuse_unless("conversation", {}, kNothingStored));
   LILY_RETURN_IF_ERROR(fields.refuse_unless("prompt", {}, "prompts are not stored here"));
-  LILY_RETURN_IF_ERROR(fields.refuse_unless("background", {"false"}, "answers are given while the client waits"));
-  LILY_RETURN_IF_ERROR(fields.refuse_unless("top_logprobs", {"0"}, "only /v1/chat/completions has it"));
-  LILY_RETURN_IF_ERROR(fields.refuse_unless("max_tool_calls", {}, "it bounds hosted tools, and there are none"));
+  LILY_RETURN_IF_ERROR(
+      fields.refuse_unless("background", {"false"}, "answers are given while the client waits"));
+  LILY_RETURN_IF_ERROR(
+      fields.refuse_unless("top_logprobs", {"0"}, "only /v1/chat/completions has it"));
+  LILY_RETURN_IF_ERROR(
+      fields.refuse_unless("max_tool_calls", {}, "it bounds hosted tools, and there are none"));
   return {};
 }
 
@@ -30,11 +42,7 @@ Result<void> read_text_format(Fields& fields, ResponsesRequest& out) {
   if (text == nullptr) return {};
   if (!text->is(JsonKind::kObject)) return wrong_kind("text", *text, "an object");
   Fields inner(*text, "text.");
-  const Json* format = inner.take("format");
-  if (format != nullptr && text_at(*format, "type") != "text") {
-    return Error{ErrorCode::kUnsupported, "text.format: this build constrains no answers, " +
-                                              in_quotes(text_at(*format, "type")) + " needs that"};
-  }
+  LILY_TRY(out.wish.format, read_response_format(inner.take("format"), "text.format"));
   inner.ignore("verbosity");
   for (auto& name : inner.ignored()) out.notes.ignored.push_back(std::move(name));
   return {};
@@ -52,8 +60,9 @@ Result<ThinkingWish> read_reasoning(Fields& fields, ResponsesRequest& out) {
   if (!effort) return wish;
   const auto thinks = thinking_of_effort(*effort);
   if (!thinks) {
-    return Error{ErrorCode::kInvalidArgument, "reasoning.effort: found " + in_quotes(*effort) +
-                                                  ", expected none, minimal, low, medium, high, xhigh or max"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "reasoning.effort: found " + in_quotes(*effort) +
+                     ", expected none, minimal, low, medium, high, xhigh or max"};
   }
   LILY_RETURN_IF_ERROR(add_thinking(wish, *thinks, "reasoning.effort"));
   return wish;
@@ -64,7 +73,8 @@ Result<void> read_input(const Service& service, Fields& fields, ResponsesRequest
   const Json* input = fields.take("input");
   if (input == nullptr) return Error{ErrorCode::kInvalidArgument, "input: missing"};
   LILY_RETURN_IF_ERROR(refuse_media(*input, "input"));
-  LILY_TRY(const Json chat, chat_messages_of_items(fields.take("instructions"), *input, out.notes.ignored));
+  LILY_TRY(const Json chat,
+           chat_messages_of_items(fields.take("instructions"), *input, out.notes.ignored));
   LILY_TRY(auto read, read_conversation(&chat, out.tools, thinking, service.settings.thinking));
   out.conversation = std::move(read.conversation);
   return {};
@@ -78,10 +88,17 @@ Result<void> read_tools(Fields& fields, const Json& body, ResponsesRequest& out)
   out.wish.parallel_calls = parallel.value_or(true);
   for (const auto& note : out.tools.left_out) out.notes.ignored.push_back(note);
   const std::pair<const char*, Json> kDefaults[] = {
-      {"instructions", json_null()}, {"max_output_tokens", json_null()}, {"metadata", Json::object()},
-      {"parallel_tool_calls", json_bool(true)}, {"reasoning", json_object({{"effort", json_null()}, {"summary", json_null()}})},
-      {"temperature", json_null()}, {"text", json_object({{"format", json_object({{"type", json_text("text")}})}})},
-      {"tool_choice", json_text("auto")}, {"tools", Json::array()}, {"top_p", json_null()}, {"user", json_null()}};
+      {"instructions", json_null()},
+      {"max_output_tokens", json_null()},
+      {"metadata", Json::object()},
+      {"parallel_tool_calls", json_bool(true)},
+      {"reasoning", json_object({{"effort", json_null()}, {"summary", json_null()}})},
+      {"temperature", json_null()},
+      {"text", json_object({{"format", json_object({{"type", json_text("text")}})}})},
+      {"tool_choice", json_text("auto")},
+      {"tools", Json::array()},
+      {"top_p", json_null()},
+      {"user", json_null()}};
   out.echoed = Json::object();
   for (const auto& [key, value] : kDefaults) {
     const Json* sent = body.find(key);

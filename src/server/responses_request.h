@@ -18,8 +18,8 @@ struct ResponsesRequest {
 
 Result<ResponsesRequest> read_responses_request(const Service& service, const Json& body);
 
-// Instructions and input items as messages of chat completions. Kinds of items that have no place in
-// a prompt are listed in `left_out`.
+// Instructions and input items as messages of chat completions. Kinds of items that have no place
+// in a prompt are listed in `left_out`.
 Result<Json> chat_messages_of_items(const Json* instructions, const Json& input,
                                     std::vector<std::string>& left_out);
 

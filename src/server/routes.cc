@@ -59,7 +59,8 @@ const Routes::Route* Routes::find(std::string_view path) {
       Route{"/page.js", nullptr, true},
   };
   const auto at = std::find_if(kRoutes.begin(), kRoutes.end(), [&](const Route& route) {
-    return route.prefix ? path.starts_with(route.path) && path.size() > route.path.size() : path == route.path;
+    return route.prefix ? path.starts_with(route.path) && path.size() > route.path.size()
+                        : path == route.path;
   });
   return at == kRoutes.end() ? nullptr : &*at;
 }
@@ -67,7 +68,8 @@ const Routes::Route* Routes::find(std::string_view path) {
 namespace {
 
 Dialect dialect_of(const HttpHead& head) {
-  const bool anthropic = head.path.starts_with("/v1/messages") || head.find("anthropic-version") != nullptr;
+  const bool anthropic =
+      head.path.starts_with("/v1/messages") || head.find("anthropic-version") != nullptr;
   return anthropic ? Dialect::kAnthropic : Dialect::kOpenAi;
 }
 
@@ -76,13 +78,15 @@ ApiError wrong_method(const HttpHead& head, bool posts) {
           head.method + " " + head.path + ": expected " + (posts ? "POST" : "GET")};
 }
 
-HttpReply preflight_reply() { return {.status = 204, .body = {}, .content_type = {}}; }
+HttpReply preflight_reply() {
+  return {.status = 204, .body = {}, .content_type = {}};
+}
 
 // Never the text of a prompt.
 void log_request(const HttpExchange& exchange, Clock::time_point begun) {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
-  log_debug(exchange.head().method + " " + exchange.head().path + ": " + std::to_string(exchange.status()) +
-            " after " + std::to_string(took.count()) + " ms");
+  log_debug(exchange.head().method + " " + exchange.head().path + ": " +
+            std::to_string(exchange.status()) + " after " + std::to_string(took.count()) + " ms");
 }
 
 }  // namespace
@@ -101,14 +105,17 @@ void Routes::answer(HttpExchange& exchange) {
   try {
     error = dispatch(exchange);
   } catch (const std::exception& failure) {
-    error = ApiError{500, "server_error", "", std::string("a fault of the server: ") + failure.what()};
+    error =
+        ApiError{500, "server_error", "", std::string("a fault of the server: ") + failure.what()};
     log_warning(exchange.head().path + ": " + failure.what());
   }
-  if (error && exchange.status() == 0) exchange.reply(error_reply(*error, dialect_of(exchange.head())));
+  if (error && exchange.status() == 0)
+    exchange.reply(error_reply(*error, dialect_of(exchange.head())));
   // A stream that failed half-way has no proper end: the connection closes on it.
   if (exchange.status() != 0 && !exchange.is_done()) exchange.give_up();
   const Route* route = find(exchange.head().path);
-  service_.metrics.count_request(route == nullptr ? "none" : std::string(route->path), exchange.status());
+  service_.metrics.count_request(route == nullptr ? "none" : std::string(route->path),
+                                 exchange.status());
   log_request(exchange, begun);
 }
 

@@ -25,7 +25,8 @@ struct CollectedChoice {
 
 class Collector final : public AnswerListener {
  public:
-  explicit Collector(int n) : events_(static_cast<std::size_t>(n)), choices_(static_cast<std::size_t>(n)) {}
+  explicit Collector(int n)
+      : events_(static_cast<std::size_t>(n)), choices_(static_cast<std::size_t>(n)) {}
   void on_prefill(int, int) override {}
   void on_token(int choice, TokenRecord record) override;
   void on_event(int choice, const ReplyEvent& event) override;

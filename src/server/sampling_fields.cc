@@ -22,10 +22,9 @@ std::uint64_t new_seed() {
   static std::atomic<std::uint32_t> count{0};
   const auto now =
       static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  const auto drawn =
-      philox4x32({static_cast<std::uint32_t>(now), static_cast<std::uint32_t>(now >> 32),
-                  count.fetch_add(1), 0},
-                 {static_cast<std::uint32_t>(::getpid()), 0});
+  const auto drawn = philox4x32({static_cast<std::uint32_t>(now),
+                                 static_cast<std::uint32_t>(now >> 32), count.fetch_add(1), 0},
+                                {static_cast<std::uint32_t>(::getpid()), 0});
   return drawn[0];
 }
 
@@ -38,8 +37,7 @@ Result<void> read_float(Fields& fields, std::string_view key, const Fields::Rang
 
 // 0 and -1 are off, and so is more than there is to choose from.
 Result<void> read_top_k(Fields& fields, int vocab_size, int& out) {
-  LILY_TRY(const auto value,
-           fields.integer("top_k", {-1, 9e15, "-1 or 0 (off), or 1 and more"}));
+  LILY_TRY(const auto value, fields.integer("top_k", {-1, 9e15, "-1 or 0 (off), or 1 and more"}));
   if (value) out = *value <= 0 || *value >= vocab_size ? 0 : static_cast<int>(*value);
   return {};
 }
@@ -53,9 +51,11 @@ Result<std::uint64_t> read_seed(Fields& fields) {
   std::uint64_t large = 0;
   std::int64_t small = 0;
   if (value->is(JsonKind::kInteger)) {
-    if (const auto read = std::from_chars(begin, end, large); read.ec == std::errc() && read.ptr == end)
+    if (const auto read = std::from_chars(begin, end, large);
+        read.ec == std::errc() && read.ptr == end)
       return large;
-    if (const auto read = std::from_chars(begin, end, small); read.ec == std::errc() && read.ptr == end)
+    if (const auto read = std::from_chars(begin, end, small);
+        read.ec == std::errc() && read.ptr == end)
       return static_cast<std::uint64_t>(small);
   }
   return Error{ErrorCode::kInvalidArgument, "seed: expected a whole number of 64 bits"};
@@ -112,7 +112,8 @@ Result<std::vector<std::string>> read_stop(Fields& fields, std::string_view key)
   if (value == nullptr) return out;
   const std::string name(key);
   const bool list = value->is(JsonKind::kArray);
-  if (!list && !value->is(JsonKind::kString)) return wrong_kind(name, *value, "a string or a list of strings");
+  if (!list && !value->is(JsonKind::kString))
+    return wrong_kind(name, *value, "a string or a list of strings");
   if (list && value->items.size() > kMaxStops) {
     return Error{ErrorCode::kInvalidArgument, name + ": " + std::to_string(value->items.size()) +
                                                   " strings, at most " + std::to_string(kMaxStops)};
@@ -123,7 +124,8 @@ Result<std::vector<std::string>> read_stop(Fields& fields, std::string_view key)
     if (!one.is(JsonKind::kString)) return wrong_kind(place, one, "a string");
     if (one.text.empty() || one.text.size() > kMaxStopBytes) {
       return Error{ErrorCode::kInvalidArgument, place + ": " + std::to_string(one.text.size()) +
-                                                    " bytes, expected 1 .. " + std::to_string(kMaxStopBytes)};
+                                                    " bytes, expected 1 .. " +
+                                                    std::to_string(kMaxStopBytes)};
     }
     out.push_back(one.text);
   }

@@ -14,8 +14,8 @@ struct SamplingDefaults {
   int vocab_size = 0;
 };
 
-// temperature, top_p, top_k, min_p, the penalties, seed, logit_bias. What is not sent comes from the
-// model's defaults, the seed from the clock.
+// temperature, top_p, top_k, min_p, the penalties, seed, logit_bias. What is not sent comes from
+// the model's defaults, the seed from the clock.
 Result<SamplingParams> read_sampling(Fields& fields, const SamplingDefaults& defaults);
 
 // "stop" (or "stop_sequences"): a string or a list of at most kMaxStops.

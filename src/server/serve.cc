@@ -6,7 +6,6 @@
 #include <malloc.h>
 #endif
 
-
 #include "base/log.h"
 #include "server/http_server.h"
 #include "server/routes.h"
@@ -40,7 +39,8 @@ class SignalScope {
   SignalScope& operator=(const SignalScope&) = delete;
 };
 
-// Bodies and replies of a size worth it go back to the system when they go, whichever thread had them.
+// Bodies and replies of a size worth it go back to the system when they go, whichever thread had
+// them.
 void settle_allocator() {
 #if defined(__GLIBC__)
   constexpr int kLarge = 256 << 10, kArenas = 4;
@@ -52,14 +52,16 @@ void settle_allocator() {
 
 Result<void> check_options(const ServeOptions& options, bool loopback) {
   if (loopback || !options.api_key.empty()) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               "--host " + options.host + ": others than this machine could reach it; that needs --api-key"};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "--host " + options.host + ": others than this machine could reach it; that needs --api-key"};
 }
 
 // Answers get the grace time, or less where a second signal comes; then they are stopped, and their
 // connections say so.
 void wind_down(HttpServer& server, Service& service, std::chrono::milliseconds grace) {
-  constexpr auto kLook = std::chrono::milliseconds(50), kLastWords = std::chrono::milliseconds(2000);
+  constexpr auto kLook = std::chrono::milliseconds(50),
+                 kLastWords = std::chrono::milliseconds(2000);
   service.stopping = true;
   const auto deadline = Clock::now() + grace;
   while (Clock::now() < deadline && n_signals < 2) {
@@ -73,19 +75,26 @@ void wind_down(HttpServer& server, Service& service, std::chrono::milliseconds g
 
 Result<void> serve(Engine& engine, const ServeOptions& options, const OnListening& on_listening) {
   settle_allocator();
-  LILY_TRY(const auto scheduler, Scheduler::start(engine, {.max_waiting = options.max_waiting, .state_dir = options.state_dir}));
+  LILY_TRY(const auto scheduler, Scheduler::start(engine, {.max_waiting = options.max_waiting,
+                                                           .state_dir = options.state_dir}));
   Metrics metrics;
-  Service service{engine, *scheduler, metrics,
+  GrammarCompiler grammars(engine);
+  Service service{engine,
+                  *scheduler,
+                  metrics,
+                  grammars,
                   {.model_id = options.model_id,
                    .version = options.version,
                    .thinking = options.thinking,
                    .replay = options.replay,
+                   .replay_script = options.replay_script,
                    .keep_billing_line = options.keep_billing_line,
                    .started_at = seconds_since_1970()}};
   std::unique_ptr<Routes> routes;
-  LILY_TRY(const auto server, HttpServer::bind({.host = options.host, .port = options.port, .limits = options.limits},
-                                               {.request = [&](HttpExchange& exchange) { routes->answer(exchange); },
-                                                .fault = Routes::fault_reply}));
+  LILY_TRY(const auto server,
+           HttpServer::bind({.host = options.host, .port = options.port, .limits = options.limits},
+                            {.request = [&](HttpExchange& exchange) { routes->answer(exchange); },
+                             .fault = Routes::fault_reply}));
   LILY_RETURN_IF_ERROR(check_options(options, server->is_loopback()));
   routes = std::make_unique<Routes>(service,
                                     Gate({.api_key = options.api_key,

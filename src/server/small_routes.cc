@@ -40,11 +40,14 @@ Result<HttpReply> show_model(const Service& service, std::string_view id) {
                                          in_quotes(service.settings.model_id) + " is"};
 }
 
-HttpReply show_health() { return json_reply(json_object({{"status", json_text("ok")}})); }
+HttpReply show_health() {
+  return json_reply(json_object({{"status", json_text("ok")}}));
+}
 
 HttpReply show_readiness(const Service& service) {
   const bool ready = !service.stopping;
-  return json_reply(json_object({{"status", json_text(ready ? "ready" : "stopping")}}), ready ? 200 : 503);
+  return json_reply(json_object({{"status", json_text(ready ? "ready" : "stopping")}}),
+                    ready ? 200 : 503);
 }
 
 HttpReply show_version(const Service& service) {
@@ -67,9 +70,10 @@ Result<HttpReply> tokenize(const Service& service, const Json& body) {
   const auto ids = special.value_or(true) ? tokenizer.encode(text) : tokenizer.encode_plain(text);
   Json tokens = Json::array();
   for (const TokenId id : ids) {
-    tokens.items.push_back(pieces.value_or(false)
-                               ? json_object({{"id", json_int(id)}, {"piece", json_text(tokenizer.token_text(id))}})
-                               : json_int(id));
+    tokens.items.push_back(
+        pieces.value_or(false)
+            ? json_object({{"id", json_int(id)}, {"piece", json_text(tokenizer.token_text(id))}})
+            : json_int(id));
   }
   return json_reply(json_object({{"tokens", std::move(tokens)},
                                  {"count", json_int(static_cast<std::int64_t>(ids.size()))},
@@ -85,15 +89,17 @@ Result<HttpReply> detokenize(const Service& service, const Json& body) {
   if (!tokens->is(JsonKind::kArray)) return wrong_kind("tokens", *tokens, "a list of token ids");
   if (tokens->items.size() > kMaxTokensToDecode) {
     return Error{ErrorCode::kTooLarge, "tokens: " + std::to_string(tokens->items.size()) +
-                                           " entries, at most " + std::to_string(kMaxTokensToDecode)};
+                                           " entries, at most " +
+                                           std::to_string(kMaxTokensToDecode)};
   }
   const int vocab = service.engine.tokenizer().n_ids();
   std::vector<TokenId> ids;
   for (std::size_t i = 0; i < tokens->items.size(); ++i) {
     LILY_TRY(const auto id, read_integer(item_place("tokens", i), tokens->items[i]));
     if (id < 0 || id >= vocab) {
-      return Error{ErrorCode::kInvalidArgument, item_place("tokens", i) + ": " + std::to_string(id) +
-                                                    ", expected 0 .. " + std::to_string(vocab - 1)};
+      return Error{ErrorCode::kInvalidArgument, item_place("tokens", i) + ": " +
+                                                    std::to_string(id) + ", expected 0 .. " +
+                                                    std::to_string(vocab - 1)};
     }
     ids.push_back(static_cast<TokenId>(id));
   }

@@ -9,8 +9,8 @@
 
 namespace lily::server {
 
-// {"token", "logprob", "bytes", "top_logprobs"}; bytes are the token's own, also where they are only
-// part of a character.
+// {"token", "logprob", "bytes", "top_logprobs"}; bytes are the token's own, also where they are
+// only part of a character.
 Json token_json(const Tokenizer& tokenizer, const TokenRecord& record);
 // {"content": [...], "refusal": null} over the tokens behind the thinking.
 Json logprobs_json(const Tokenizer& tokenizer, const std::vector<TokenRecord>& records);

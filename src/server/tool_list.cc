@@ -25,8 +25,9 @@ Result<void> check_name(const std::string& place, const Json* name) {
   const bool fits = !name->text.empty() && name->text.size() <= kMaxNameBytes &&
                     name->text.find_first_of("<>\r\n") == std::string::npos;
   if (fits) return {};
-  return Error{ErrorCode::kInvalidArgument, place + ".name: found " + in_quotes(name->text) +
-                                                ", expected 1 .. 256 bytes without <, > and line ends"};
+  return Error{ErrorCode::kInvalidArgument,
+               place + ".name: found " + in_quotes(name->text) +
+                   ", expected 1 .. 256 bytes without <, > and line ends"};
 }
 
 Result<void> check_schema(const std::string& place, const Json* schema) {
@@ -35,7 +36,8 @@ Result<void> check_schema(const std::string& place, const Json* schema) {
   const std::size_t depth = depth_of(*schema);
   if (depth <= kMaxSchemaDepth) return {};
   return Error{ErrorCode::kInvalidArgument, place + ": " + std::to_string(depth) +
-                                                " levels deep, at most " + std::to_string(kMaxSchemaDepth)};
+                                                " levels deep, at most " +
+                                                std::to_string(kMaxSchemaDepth)};
 }
 
 Json function_tool(Json function) {
@@ -57,7 +59,8 @@ Json bare_function(const Json& tool) {
 Json custom_function(const Json& tool) {
   Json function = Json::object();
   function.set("name", *tool.find("name"));
-  if (const Json* about = tool.find("description"); !is_null(about)) function.set("description", *about);
+  if (const Json* about = tool.find("description"); !is_null(about))
+    function.set("description", *about);
   Json input = json_object({{"type", json_text("string")}});
   Json properties = json_object({{kCustomArgument, std::move(input)}});
   function.set("parameters", json_object({{"type", json_text("object")},
@@ -125,7 +128,9 @@ class Reader {
   std::string space_;
 };
 
-std::string_view name_of(const Json& spec) { return text_at(*spec.find("function"), "name"); }
+std::string_view name_of(const Json& spec) {
+  return text_at(*spec.find("function"), "name");
+}
 
 Result<ToolChoice> named(std::string_view name, const ToolList& tools) {
   if (tools.contains(name)) return ToolChoice{ToolChoice::Kind::kNamed, std::string(name)};
@@ -176,7 +181,8 @@ Result<ToolChoice> read_tool_choice(const Json* choice, const ToolList& tools) {
   if (type == "none") return ToolChoice{Kind::kNone, {}};
   if (type == "required" || type == "any") {
     if (!tools.specs.empty()) return ToolChoice{Kind::kAny, {}};
-    return Error{ErrorCode::kInvalidArgument, "tool_choice: a call is asked for, and there are no tools"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "tool_choice: a call is asked for, and there are no tools"};
   }
   if (!word && (type == "function" || type == "tool" || type == "custom")) {
     const Json* inner = choice->find(type == "custom" ? "custom" : "function");

@@ -6,7 +6,8 @@
 namespace lily::server {
 namespace {
 
-HttpHead head_with(std::vector<std::pair<std::string, std::string>> headers, std::string method = "POST") {
+HttpHead head_with(std::vector<std::pair<std::string, std::string>> headers,
+                   std::string method = "POST") {
   HttpHead head;
   head.method = std::move(method);
   head.headers = std::move(headers);
@@ -32,11 +33,13 @@ TEST(Gate, TakesTheKeyFromEitherHeader) {
 
 TEST(Gate, KnowsItsOwnNames) {
   const Gate gate({.api_key = {}, .origins = {}, .host = "box.local"});
-  for (const char* host : {"localhost", "localhost:8080", "127.0.0.1:1", "[::1]:1", "a.localhost", "box.local:80"}) {
+  for (const char* host :
+       {"localhost", "localhost:8080", "127.0.0.1:1", "[::1]:1", "a.localhost", "box.local:80"}) {
     EXPECT_FALSE(gate.check_caller(head_with({{"host", host}}))) << host;
   }
   EXPECT_EQ(gate.check_caller(head_with({{"host", "evil.example"}}))->status, 403);
-  EXPECT_FALSE(Gate({.api_key = "k", .origins = {}, .host = {}}).check_caller(head_with({{"host", "evil.example"}})));
+  EXPECT_FALSE(Gate({.api_key = "k", .origins = {}, .host = {}})
+                   .check_caller(head_with({{"host", "evil.example"}})));
 }
 
 TEST(Gate, LetsNamedSitesIn) {

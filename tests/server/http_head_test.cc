@@ -16,7 +16,9 @@ int status_of(std::string_view text) {
 
 TEST(HttpHead, HasItsPartsTakenApart) {
   HttpHead head;
-  ASSERT_FALSE(parse_http_head("POST /v1/models/a%20b?x=1 HTTP/1.1\r\nHost: h\r\nContent-LENGTH: 12\r\nA:  b c \t\r\n\r\n", head));
+  ASSERT_FALSE(parse_http_head(
+      "POST /v1/models/a%20b?x=1 HTTP/1.1\r\nHost: h\r\nContent-LENGTH: 12\r\nA:  b c \t\r\n\r\n",
+      head));
   EXPECT_EQ(head.method, "POST");
   EXPECT_EQ(head.path, "/v1/models/a b");
   EXPECT_EQ(head.query, "x=1");
@@ -44,7 +46,9 @@ TEST(HttpHead, SaysWhetherTheConnectionGoesOn) {
 }
 
 TEST(HttpHead, RefusesWhatIsNotClear) {
-  const auto with = [](const std::string& line) { return status_of("POST / HTTP/1.1\r\n" + line + "\r\n\r\n"); };
+  const auto with = [](const std::string& line) {
+    return status_of("POST / HTTP/1.1\r\n" + line + "\r\n\r\n");
+  };
   EXPECT_EQ(with("Content-Length: 1\r\nContent-Length: 1"), 200);
   EXPECT_EQ(with("Content-Length: 1\r\nContent-Length: 2"), 400);
   EXPECT_EQ(with("Content-Length: 1\r\nTransfer-Encoding: chunked"), 400);
@@ -78,7 +82,8 @@ TEST(HttpHead, RefusesBrokenRequestLines) {
 }
 
 // The whole body in pieces of `size` bytes.
-ChunkedBody::State feed(std::string_view text, std::size_t size, std::string& out, std::string& rest) {
+ChunkedBody::State feed(std::string_view text, std::size_t size, std::string& out,
+                        std::string& rest) {
   ChunkedBody body;
   auto state = ChunkedBody::State::kMore;
   while (!text.empty() && state == ChunkedBody::State::kMore) {
@@ -91,7 +96,8 @@ ChunkedBody::State feed(std::string_view text, std::size_t size, std::string& ou
 }
 
 TEST(ChunkedBody, IsTheSameInPiecesOfAnySize) {
-  constexpr std::string_view kText = "3\r\nabc\r\nA;ext=1\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\nnext";
+  constexpr std::string_view kText =
+      "3\r\nabc\r\nA;ext=1\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\nnext";
   for (std::size_t size = 1; size <= kText.size(); ++size) {
     std::string out, rest;
     EXPECT_EQ(feed(kText, size, out, rest), ChunkedBody::State::kDone);
@@ -102,9 +108,10 @@ TEST(ChunkedBody, IsTheSameInPiecesOfAnySize) {
 
 TEST(ChunkedBody, RefusesBrokenFrames) {
   const std::string long_line = std::string(5000, 'e').insert(0, "3;");
-  for (const std::string_view text : {std::string_view("\r\n"), std::string_view("x\r\n"), std::string_view("-1\r\n"),
-                                      std::string_view("3\r\nabcd\r\n"), std::string_view("1000000000000000\r\n"),
-                                      std::string_view(long_line)}) {
+  for (const std::string_view text :
+       {std::string_view("\r\n"), std::string_view("x\r\n"), std::string_view("-1\r\n"),
+        std::string_view("3\r\nabcd\r\n"), std::string_view("1000000000000000\r\n"),
+        std::string_view(long_line)}) {
     std::string out, rest;
     EXPECT_EQ(feed(text, 64, out, rest), ChunkedBody::State::kBroken) << text.substr(0, 20);
   }

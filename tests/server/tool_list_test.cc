@@ -16,21 +16,25 @@ Result<ToolList> read(const char* text) {
 }
 
 TEST(ToolList, PrintsTheUsualFormAsItCame) {
-  const char* text = R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters": {"type": "object"}}}])";
+  const char* text =
+      R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters": {"type": "object"}}}])";
   const auto tools = read(text);
   ASSERT_TRUE(tools);
   EXPECT_EQ(dump_json(json_list({tools->specs[0].json})), text);
 }
 
 TEST(ToolList, BringsOtherFormsIntoIt) {
-  const auto tools = read(R"([{"type": "function", "name": "f", "parameters": {}}, {"name": "g", "input_schema": {"a": 1}},
+  const auto tools = read(
+      R"([{"type": "function", "name": "f", "parameters": {}}, {"name": "g", "input_schema": {"a": 1}},
                               {"type": "custom", "name": "patch"}, {"type": "custom", "custom": {"name": "sql"}},
                               {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "h"}]},
                               {"type": "web_search"}, {"type": "custom", "name": "anthropic", "input_schema": {}}])");
   ASSERT_TRUE(tools) << tools.error().message;
-  for (const char* name : {"f", "g", "patch", "sql", "h", "anthropic"}) EXPECT_TRUE(tools->contains(name)) << name;
+  for (const char* name : {"f", "g", "patch", "sql", "h", "anthropic"})
+    EXPECT_TRUE(tools->contains(name)) << name;
   EXPECT_EQ(tools->specs.size(), 6u);
-  EXPECT_EQ(dump_json(tools->specs[1].json), R"({"type": "function", "function": {"name": "g", "parameters": {"a": 1}}})");
+  EXPECT_EQ(dump_json(tools->specs[1].json),
+            R"({"type": "function", "function": {"name": "g", "parameters": {"a": 1}}})");
   EXPECT_TRUE(tools->is_custom("patch"));
   EXPECT_TRUE(tools->is_custom("sql"));
   EXPECT_FALSE(tools->is_custom("anthropic"));
@@ -42,7 +46,8 @@ TEST(ToolList, RefusesByPlace) {
   const auto message = [](const char* text) { return read(text).error().message; };
   EXPECT_TRUE(message("{}").starts_with("tools: ")) << message("{}");
   EXPECT_TRUE(message("[1]").starts_with("tools[0]: "));
-  EXPECT_TRUE(message(R"([{"type": "function", "function": {}}])").starts_with("tools[0].function.name: missing"));
+  EXPECT_TRUE(message(R"([{"type": "function", "function": {}}])")
+                  .starts_with("tools[0].function.name: missing"));
   EXPECT_TRUE(message(R"([{"name": "a<b"}])").starts_with("tools[0].name: "));
   EXPECT_TRUE(message(R"([{"name": "a", "parameters": 5}])").starts_with("tools[0].parameters: "));
   std::string deep = R"([{"name": "a", "parameters": )";
@@ -65,7 +70,8 @@ TEST(ToolChoice, HasOneMeaningInEveryDialect) {
   EXPECT_EQ(kind(R"("required")"), static_cast<int>(Kind::kAny));
   EXPECT_EQ(kind(R"({"type": "any"})"), static_cast<int>(Kind::kAny));
   EXPECT_EQ(kind(R"({"type": "tool", "name": "f"})"), static_cast<int>(Kind::kNamed));
-  EXPECT_EQ(kind(R"({"type": "function", "function": {"name": "f"}})"), static_cast<int>(Kind::kNamed));
+  EXPECT_EQ(kind(R"({"type": "function", "function": {"name": "f"}})"),
+            static_cast<int>(Kind::kNamed));
   EXPECT_EQ(kind(R"({"type": "function", "name": "g"})"), -1);
   EXPECT_EQ(kind("5"), -1);
   const auto required = json_text("required");

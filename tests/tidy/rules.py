@@ -41,6 +41,7 @@ LIBRARIES = {
     "utf8proc.h": {"text"},
     "xxhash.h": {"weights"},
     "prometheus/": {"server"},
+    "xgrammar/": {"server"},
     "CLI/": {"cli"},
     "histedit.h": {"cli"},
     "editline/": {"cli"},

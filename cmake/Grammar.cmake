@@ -1,0 +1,38 @@
+# xgrammar (grammar-constrained answers), pinned by hash: its source package on PyPI. LILY_GRAMMAR=OFF builds without; so does a machine
+# that cannot fetch it, and schemas are then refused by name. LILY_XGRAMMAR_ARCHIVE names a copy for builds without a network.
+option(LILY_GRAMMAR "Build the server's grammars with xgrammar" ON)
+set(LILY_XGRAMMAR_ARCHIVE "${PROJECT_SOURCE_DIR}/build/downloads/xgrammar-0.2.9.tar.gz" CACHE FILEPATH "xgrammar's source package, fetched when missing")
+set(xgrammar_hash 87b466bca2475e29bb0323abc62c6c33cbcbcff47e5fb800a3e2099ac9620b90)
+set(xgrammar_url
+    "https://files.pythonhosted.org/packages/3a/2f/5bf8e8fa6619cff534932f79b0abc81a417d354bc5093252c1a6081d0a93/xgrammar-0.2.9.tar.gz")
+
+function(lily_fetch_xgrammar)
+  if(NOT EXISTS "${LILY_XGRAMMAR_ARCHIVE}")
+    file(DOWNLOAD "${xgrammar_url}" "${LILY_XGRAMMAR_ARCHIVE}" INACTIVITY_TIMEOUT 20 STATUS status)
+    list(GET status 0 failed)
+    if(failed)
+      file(REMOVE "${LILY_XGRAMMAR_ARCHIVE}")
+      message(STATUS "xgrammar cannot be fetched, the server is built without grammars: ${status}")
+      return()
+    endif()
+  endif()
+  file(SHA256 "${LILY_XGRAMMAR_ARCHIVE}" found)
+  if(NOT found STREQUAL xgrammar_hash)
+    message(FATAL_ERROR "${LILY_XGRAMMAR_ARCHIVE}: SHA-256 ${found}, expected ${xgrammar_hash}")
+  endif()
+  set(folder "${CMAKE_BINARY_DIR}/xgrammar-0.2.9")
+  if(NOT EXISTS "${folder}/include/xgrammar/xgrammar.h")
+    file(ARCHIVE_EXTRACT INPUT "${LILY_XGRAMMAR_ARCHIVE}" DESTINATION "${CMAKE_BINARY_DIR}")
+  endif()
+  # Its own CMake files set flags for everybody; the sources alone are wanted, without the bindings.
+  file(GLOB_RECURSE sources "${folder}/cpp/*.cc")
+  list(FILTER sources EXCLUDE REGEX "/cpp/tvm_ffi/.*\\.cc$")
+  add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(xgrammar SYSTEM PUBLIC "${folder}/include" "${folder}/3rdparty/picojson" "${folder}/3rdparty/dlpack/include")
+  target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
+  target_compile_options(xgrammar PRIVATE -w -O2)
+endfunction()
+
+if(LILY_GRAMMAR)
+  lily_fetch_xgrammar()
+endif()
