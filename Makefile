@@ -6,7 +6,7 @@ FUZZ_RUNS ?= 1000000
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-gpu test-clients test-bare test-arm format tidy clean
+.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-gpu test-clients test-agents test-page test-load test-bare test-arm format tidy clean
 
 all: setup lily
 
@@ -63,6 +63,13 @@ test-gpu: setup-test
 	LILY_E2E_FULL=1 python3 -B tests/e2e/eval_test.py $(CURDIR)/build/release/lily $(CURDIR)
 test-clients: lily
 	tools/clients.sh
+test-agents: lily
+	tools/clients.sh agents
+test-page: lily
+	tools/page.sh
+# LOAD="2000 8": requests and clients.
+test-load: lily
+	python3 -B tests/clients/load.py $(LOAD)
 test-bare:
 	tools/bare_root.sh
 test-arm: setup-arm lily
