@@ -27,7 +27,7 @@ struct Mechanisms {
   bool packed_attention = true;      // Off: every query head reads the cache for itself.
   bool block_attention = true;       // Off: long contexts take the path of short ones.
   bool coalesced_kv = true;          // Off: neighbouring lanes read bytes that are far apart.
-  bool fused_head_choose = false;    // On: the head's product keeps what choosing needs.
+  bool fused_head_choose = true;     // Off: choosing sweeps over the logits.
   bool operator==(const Mechanisms&) const = default;
 };
 

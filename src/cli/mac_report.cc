@@ -113,7 +113,7 @@ constexpr Mechanisms kDecodeApart{.fused_experts_up = false,
                                   .fused_query_key = false,
                                   .fused_scan_norm = false,
                                   .packed_attention = false,
-                                  .fused_head_choose = true};
+                                  .fused_head_choose = false};
 // Few rows, many, and the forms between; then the other ways that a prompt can be computed.
 constexpr CheckedRun kCheckedRuns[] = {
     {64, 2},

@@ -193,12 +193,12 @@ TEST(GpuDecode, TheRecurrenceWithItsNormApartHasTheSameBits) {
 // ---- the head that keeps what choosing needs
 
 TEST(GpuDecode, ChoosesTheSameFromWhatTheHeadKept) {
-  const auto kept = open_without({&Mechanisms::fused_head_choose});
+  const auto sweeping = open_without({&Mechanisms::fused_head_choose});
   for (const int n_rows : {1, 2, 7}) {
     for (const int vocab_used : {1003, 2100}) {
       const auto c = random_heads(n_rows, vocab_used, 80 + n_rows);
-      Outputs got = run_both(*kept, c.head, c.rows, vocab_used),
-              want = run_both(gpu_backend(), c.head, c.rows, vocab_used);
+      Outputs got = run_both(gpu_backend(), c.head, c.rows, vocab_used),
+              want = run_both(*sweeping, c.head, c.rows, vocab_used);
       for (Outputs* outputs : {&got, &want}) {
         for (int row = 0; row < n_rows; ++row) {  // Padding need not be computed.
           const auto at = static_cast<std::ptrdiff_t>(row) * (vocab_used + 7) + vocab_used;
@@ -212,12 +212,12 @@ TEST(GpuDecode, ChoosesTheSameFromWhatTheHeadKept) {
 
 // Score follows the head, not choose; and steps by themselves.
 TEST(GpuDecode, AHeadThatNoChooseFollowsIsComputed) {
-  const auto kept = open_without({&Mechanisms::fused_head_choose});
+  const auto sweeping = open_without({&Mechanisms::fused_head_choose});
   const auto c = random_heads(3, 1003, 81);
-  EXPECT_EQ(run(*kept, c.head), run(gpu_backend(), c.head));
+  EXPECT_EQ(run(gpu_backend(), c.head), run(*sweeping, c.head));
   Random random(82);
   const auto choice = random_choose(random, 3, 1003, 1000);
-  EXPECT_EQ(run(*kept, choice), run(gpu_backend(), choice));
+  EXPECT_EQ(run(gpu_backend(), choice), run(*sweeping, choice));
 }
 #endif
 
