@@ -3,10 +3,13 @@
 #include "backend/gpu/cuda/lowering.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "backend/gpu/cuda/kernels/delta_params.h"
+#include "backend/gpu/cuda/kernels/linear_mma_params.h"
 #include "backend/gpu/cuda/kernels/route_params.h"
 #include "backend/gpu/cuda/kernels/wide_params.h"
 #include "backend/gpu/kernels/attention_few_params.h"
@@ -20,11 +23,11 @@ namespace {
 
 constexpr unsigned kFewRows = 8, kWarps = 24, kHeadWarps = 8;
 
-template <typename T>
-T args_of(const Launch& launch) {
+template <typename T, typename From>
+T args_of(const From& launch_or_node) {
   T args;
-  LILY_CHECK(launch.args.size() == sizeof args);
-  std::memcpy(&args, launch.args.data(), sizeof args);
+  LILY_CHECK(launch_or_node.args.size() == sizeof args);
+  std::memcpy(&args, launch_or_node.args.data(), sizeof args);
   return args;
 }
 template <typename T>
@@ -33,19 +36,53 @@ std::vector<std::byte> bytes_of(const T& args) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Quads of four weight rows as cuda/kernels/int8_rows.h has them in shared memory.
-unsigned quad_bytes(unsigned cols, unsigned bits) {
-  return 4 * (cols * bits / 8 + 2 * cols / 32);
+// cuda/kernels/int8_rows.h: shared memory of a quad of weight rows and of a row of activations, and
+// the 16-byte steps of a lane over a row of codes; 0: no kernel is made for it.
+constexpr unsigned int8_quad_bytes(unsigned cols) {
+  return 4 * (cols / 2 + 2 * cols / 32);
 }
-unsigned x_bytes(unsigned cols, unsigned bits) {
-  return cols * bits / 128 * (bits == 4 ? 80 : 48);
+constexpr unsigned int8_row_bytes(unsigned cols) {
+  return cols / 32 * 80;
+}
+constexpr unsigned int8_steps(unsigned cols) {
+  if (cols % 256 != 0) return 0;
+  return cols <= 1024 ? 1 : cols == 2048 ? 2 : 0;
 }
 
-// 16-byte steps of a lane over a row of codes; 0: no kernel is made for it.
-unsigned steps_of(unsigned cols, unsigned bits) {
-  const unsigned runs = cols * bits / 128;
-  if (cols % 256 != 0) return 0;
-  return runs <= 32 ? 1 : runs == 64 ? 2 : runs == 128 ? 4 : 0;
+// cuda/kernels/half_tiles.h: shared memory of a quad of weight rows and of a row of activations,
+// and how many quads a group takes whose warps have so many tiles each.
+constexpr unsigned kTileWarps = 16;
+constexpr unsigned tile_quad_bytes(unsigned cols, unsigned bits) {
+  return cols * bits / 2 + cols / 4 + 80;
+}
+constexpr unsigned tile_quads(unsigned cols, unsigned tiles) {
+  return kTileWarps / (cols / 256) * tiles * 4;
+}
+unsigned ceil_div(unsigned n, unsigned by) {
+  return (n + by - 1) / by;
+}
+constexpr unsigned tile_row_bytes(unsigned cols, unsigned bits) {
+  const unsigned run = 128 / bits;
+  return cols / run * (run * 4 + 16) + cols / 64 * 8;
+}
+// The copy engine takes 16 bytes and their multiples.
+bool is_aligned(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+bool is_int4(const ExpertMatrix& m, unsigned cols) {
+  return m.bits == 4 && m.cols == cols && is_aligned(m.codes) && is_aligned(m.scales) &&
+         is_aligned(m.biases);
+}
+
+// The kernel of a product of few rows, without its steps.
+struct FewName {
+  bool is, norm;
+  unsigned rows;
+};
+FewName few_name(std::string_view name) {
+  const bool norm = name.starts_with("linear_few_norm_"), add = name.starts_with("linear_few_add_");
+  return {norm || add, norm, static_cast<unsigned>(name.back() - '0')};
 }
 
 class Lowering {
@@ -93,6 +130,7 @@ class Lowering {
     node.barrier_before = true;
     nodes_.push_back(std::move(node));
   }
+  std::optional<Node> mma(const Launch& l, const float* head_squares, float head_eps) const;
   Node narrow(const int* control, const float* x, const float* norm, unsigned cols, float eps,
               unsigned rows, bool rest = false) const;
   unsigned short* narrow_rest() const {
@@ -118,28 +156,43 @@ class Lowering {
   std::size_t at_ = 0;
 };
 
+// The projection, convolution and delta rule, and the product of their output, which divides by the
+// heads' root mean squares.
 bool Lowering::delta() {
-  if (!run_of({"gdn_prepare", "gdn_scan_few"})) return false;
-  DeltaStepParams params{.prepare = args_of<GdnPrepareParams>(launch()),
-                         .scan = args_of<GdnScanParams>(launch(1)),
-                         .fetch_early = 0,
-                         .unused = 0};
-  if (params.scan.n_value_heads != 2 * params.scan.n_key_heads) return false;
+  if (at_ + 4 > program_.launches().size()) return false;
+  if (!run_of({launch().kernel->name, "gdn_prepare", "gdn_scan_few", launch(3).kernel->name}))
+    return false;
+  const auto prepare = args_of<GdnPrepareParams>(launch(1));
+  const auto scan = args_of<GdnScanParams>(launch(2));
+  // q, which nobody else needs, has room for the squares.
+  auto project = mma(launch(), nullptr, 0.0f), residual = mma(launch(3), prepare.q, scan.eps);
+  if (!project || !residual || scan.n_value_heads != 2 * scan.n_key_heads) return false;
+  const auto product = args_of<LinearMmaParams>(*project);
+  const unsigned rows[] = {(2 * scan.n_key_heads + scan.n_value_heads) * 128,
+                           scan.n_value_heads * 128, scan.n_value_heads, scan.n_value_heads};
+  const float* const from[] = {prepare.qkv, scan.z, prepare.b, prepare.a};
+  for (int i = 0; i < 4; ++i) {
+    const LinearPart& part = product.linear.parts[i];
+    if (part.rows != rows[i] || part.y != from[i]) return false;
+  }
+  if (args_of<LinearMmaParams>(*residual).linear.x != scan.y) return false;
   // Copies of states are the only other launches that write them.
   const auto before = program_.launches().first(at_);
-  params.fetch_early = std::none_of(before.begin(), before.end(), [](const Launch& l) {
-    return std::string_view(l.kernel->name) == "copy";
+  const bool early = std::none_of(before.begin(), before.end(), [](const Launch& l) {
+    return std::string_view(l.kernel->name).starts_with("copy_");
   });
+  const DeltaProjectParams project_params{product, prepare, scan.z_sigmoid, early};
+  project->own = product.linear.cols == 256 ? "delta_project_256" : "delta_project_2048";
+  project->args = bytes_of(project_params);
+  const DeltaStepParams params{prepare, scan, prepare.q, early, 0};
+  take(1, *project);
   take(2, {.own = "delta_step",
            .args = bytes_of(params),
-           .grid = {params.scan.n_key_heads * 8, launch(1).grid.y, 1},
+           .grid = {scan.n_value_heads * 4, launch(1).grid.y, 1},
            .threads = 256,
            .waits = true});
+  take(1, *residual);
   return true;
-}
-
-bool is_int4(const ExpertMatrix& m, unsigned cols) {
-  return m.bits == 4 && m.cols == cols;
 }
 
 bool Lowering::routed() {
@@ -147,69 +200,96 @@ bool Lowering::routed() {
   const auto route = args_of<RouteChooseParams>(launch());
   const auto up = args_of<ExpertsUpParams>(launch(1));
   const auto down = args_of<ExpertsDownParams>(launch(2));
-  const unsigned hidden = route.hidden, width = up.width, steps = steps_of(hidden, 4);
-  const bool fits = route.n_experts <= 256 && hidden <= 2048 && (steps == 1 || steps == 2) &&
-                    (width == 128 || width == 512) && up.shared_width == width &&
-                    is_int4(up.gate, hidden) && is_int4(up.up, hidden) &&
-                    is_int4(up.shared_gate, hidden) && is_int4(up.shared_up, hidden) &&
-                    is_int4(down.down, width) && is_int4(down.shared_down, width);
+  const unsigned hidden = route.hidden, width = up.width, places = up.n_chosen + 1;
+  const unsigned up_groups = std::min(multiprocessors_, places * width / 2),
+                 down_groups = std::max(std::min(multiprocessors_, hidden / 4), hidden / 16),
+                 up_quads = hidden == 2048 ? tile_quads(2048, 3) : tile_quads(256, 1);
+  const bool fits =
+      route.n_experts <= 256 && (hidden == 256 || hidden == 2048) &&
+      (width == 128 || width == 512) && up.shared_width == width && is_int4(up.gate, hidden) &&
+      is_int4(up.up, hidden) && is_int4(up.shared_gate, hidden) && is_int4(up.shared_up, hidden) &&
+      is_int4(down.down, width) && is_int4(down.shared_down, width) && places <= 17 &&
+      ceil_div(up.n_chosen * width / 2, up_groups) + ceil_div(width / 2, up_groups) <= up_quads;
   if (!fits) return false;
-  const unsigned rows = launch().grid.x, places = up.n_chosen + 1;
-  const unsigned up_groups = std::min(multiprocessors_, places * width / 2);
-  const unsigned down_groups = std::max(std::min(multiprocessors_, hidden / 4), hidden / 16);
-  const ExpertsUpInt8Params up_params{route, up};
-  const ExpertsDownInt8Params down_params{route, down};
-  take(2, {.own = steps == 1 ? "experts_int8_up_1" : "experts_int8_up_2",
+  const unsigned rows = launch().grid.x;
+  const ExpertsUpMmaParams up_params{route, up};
+  const ExpertsDownMmaParams down_params{route, down};
+  take(2, {.own = hidden == 256 ? "experts_mma_up_256" : "experts_mma_up_2048",
            .args = bytes_of(up_params),
            .grid = {up_groups, rows, 1},
-           .threads = kWarps * 32,
-           .shared_bytes = kWarps * quad_bytes(hidden, 4) + x_bytes(hidden, 4),
+           .threads = kTileWarps * 32,
+           .shared_bytes = up_quads * tile_quad_bytes(hidden, 4) + tile_row_bytes(hidden, 4),
            .waits = true});
-  take(1, {.own = width == 128 ? "experts_int8_down_4" : "experts_int8_down_16",
+  take(1, {.own = width == 128 ? "experts_mma_down_128" : "experts_mma_down_512",
            .args = bytes_of(down_params),
            .grid = {down_groups, rows, 1},
-           .threads = kWarps * 32,
-           .shared_bytes =
-               kWarps * 2 * quad_bytes(width, 4) + x_bytes((places * width + 255) / 256 * 256, 4),
+           .threads = kTileWarps * 32,
+           .shared_bytes = places * 4 * tile_quad_bytes(width, 4) +
+                           tile_row_bytes((places * width + 255) / 256 * 256, 4),
            .waits = true});
   return true;
 }
 
-// The kernel of a product of few rows, without its steps.
-struct FewName {
-  bool is, norm;
-  unsigned rows;
-};
-FewName few_name(std::string_view name) {
-  const bool norm = name.starts_with("linear_few_norm_"), add = name.starts_with("linear_few_add_");
-  return {norm || add, norm, static_cast<unsigned>(name.back() - '0')};
+// A product whose quads all have a warp at once. head_squares: as in LinearMmaParams.
+std::optional<Node> Lowering::mma(const Launch& l, const float* head_squares,
+                                  float head_eps) const {
+  const FewName few = few_name(l.kernel->name);
+  const unsigned rows = few.rows * l.grid.y;
+  if (!few.is || rows > kFewRows) return std::nullopt;
+  const LinearMmaParams params{args_of<LinearParams>(l), head_squares, head_eps, 0};
+  const LinearParams& linear = params.linear;
+  const bool heads = head_squares != nullptr;
+  const unsigned cols = linear.cols, bits = linear.parts[0].bits;
+  std::string_view name;
+  if (few.norm && cols == 256) name = bits == 8 ? "linear_mma_norm8_256" : "linear_mma_norm_256";
+  if (few.norm && cols == 2048) name = bits == 8 ? "linear_mma_norm8_2048" : "linear_mma_norm_2048";
+  if (!few.norm && cols == 1024 && heads) name = "linear_mma_heads_1024";
+  if (!few.norm && cols == 4096) name = heads ? "linear_mma_heads_4096" : "linear_mma_add_4096";
+  if (name.empty()) return std::nullopt;
+  unsigned quads = 0;
+  for (const auto& part : linear.parts) {
+    if (part.rows == 0) continue;
+    // Of 8 bits the last part alone may have a quad that is not whole.
+    const bool whole = part.rows % 4 == 0 || (bits == 8 && part.rows < 4);
+    if (part.bits != bits || !whole || !is_aligned(part.codes) || !is_aligned(part.scales) ||
+        !is_aligned(part.biases))
+      return std::nullopt;
+    quads += ceil_div(part.rows, 4);
+  }
+  if (quads == 0 || (bits != 4 && (bits != 8 || !few.norm))) return std::nullopt;
+  const unsigned groups = std::min(multiprocessors_, quads),
+                 most = bits == 8 ? 4 : tile_quads(cols, cols == 2048 ? 3 : 1);
+  if (ceil_div(quads, groups) > std::min(most, kTileWarps * 8)) return std::nullopt;
+  return Node{
+      .own = name,
+      .args = bytes_of(params),
+      .grid = {groups, 1, 1},
+      .threads = kTileWarps * 32,
+      .shared_bytes = most * tile_quad_bytes(cols, bits) + rows * tile_row_bytes(cols, bits),
+      .waits = true};
 }
 
 bool Lowering::linear() {
+  if (const auto node = mma(launch(), nullptr, 0.0f)) {
+    take(1, *node);
+    return true;
+  }
   const FewName few = few_name(launch().kernel->name);
-  if (!few.is || few.rows * launch().grid.y > kFewRows) return false;
+  const unsigned rows = few.rows * launch().grid.y;
+  if (!few.is || !few.norm || rows > kFewRows) return false;
   const auto params = args_of<LinearParams>(launch());
-  const unsigned bits = params.parts[0].bits, cols = params.cols, steps = steps_of(cols, bits);
+  const unsigned cols = params.cols, steps = int8_steps(cols);
   unsigned quads = 0;
   for (const auto& part : params.parts) {
-    if (part.rows > 0 && part.bits != bits) return false;
-    quads += (part.rows + 3) / 4;
+    if (part.rows > 0 && part.bits != 4) return false;
+    quads += ceil_div(part.rows, 4);
   }
-  const bool made = bits == 4 ? (steps == 1 || steps == 2 || (steps == 4 && !few.norm))
-                              : few.norm && (steps == 1 || steps == 4);
-  if (!made || (few.norm && cols > 2048)) return false;
-  static constexpr std::string_view kNorm4[] = {"linear_int8_norm_4_1", "linear_int8_norm_4_2"};
-  static constexpr std::string_view kAdd4[] = {"linear_int8_add_4_1", "linear_int8_add_4_2",
-                                               "linear_split_add_4"};
-  static constexpr std::string_view kNorm8[] = {"linear_int8_norm_8_1", {}, "linear_split_norm_8"};
-  const auto* names = bits == 8 ? kNorm8 : few.norm ? kNorm4 : kAdd4;
-  const unsigned rows = few.rows * launch().grid.y;
-  take(1, {.own = names[steps / 2],
+  if (steps == 0) return false;
+  take(1, {.own = steps == 1 ? "linear_int8_norm_1" : "linear_int8_norm_2",
            .args = bytes_of(params),
            .grid = {std::min(multiprocessors_, quads), 1, 1},
            .threads = kWarps * 32,
-           .shared_bytes =
-               kWarps * quad_bytes(steps == 4 ? cols / 4 : cols, bits) + rows * x_bytes(cols, bits),
+           .shared_bytes = kWarps * int8_quad_bytes(cols) + rows * int8_row_bytes(cols),
            .waits = true});
   return true;
 }
@@ -218,14 +298,14 @@ bool Lowering::head() {
   const std::string_view name = launch().kernel->name;
   if (name != "head_chunks_1" && name != "head_chunks_4") return false;
   const auto params = args_of<HeadChunksParams>(launch());
-  const unsigned cols = params.linear.cols, steps = steps_of(cols, 4);
-  if (params.linear.parts[0].bits != 4 || cols > 2048 || (steps != 1 && steps != 2)) return false;
+  const unsigned cols = params.linear.cols, steps = int8_steps(cols);
+  if (params.linear.parts[0].bits != 4 || steps == 0) return false;
   const unsigned rows = std::min(kFewRows, launch().grid.y * (name.back() == '1' ? 1u : 4u));
   take(1, {.own = steps == 1 ? "head_int8_1" : "head_int8_2",
            .args = bytes_of(params),
            .grid = {launch().grid.x, 1, 1},
            .threads = kHeadWarps * 32,
-           .shared_bytes = kHeadWarps * 2 * quad_bytes(cols, 4) + rows * x_bytes(cols, 4),
+           .shared_bytes = kHeadWarps * 2 * int8_quad_bytes(cols) + rows * int8_row_bytes(cols),
            .waits = true});
   return true;
 }
@@ -261,9 +341,6 @@ constexpr unsigned kWideRows = 128;
 // Shared memory of a product of so many rows: four stages of 64 columns, and room to align them.
 constexpr unsigned wide_bytes(unsigned rows) {
   return 4 * rows * 128 + 1024;
-}
-unsigned ceil_div(unsigned n, unsigned by) {
-  return (n + by - 1) / by;
 }
 
 Node Lowering::narrow(const int* control, const float* x, const float* norm, unsigned cols,
@@ -400,34 +477,38 @@ bool Lowering::expert_tiles() {
 }  // namespace
 
 std::span<const OwnKernel> own_kernels() {
-  static constexpr OwnKernel kKernels[] = {{"attention_merge_waiting", "waiting.cu"},
-                                           {"attention_parts", "attention_parts.cu"},
-                                           {"attention_wide", "attention_wide.cu"},
-                                           {"choose_rows_waiting", "waiting.cu"},
-                                           {"choose_stats_waiting", "waiting.cu"},
-                                           {"delta_scan", "delta_scan.cu"},
-                                           {"delta_step", "delta_step.cu"},
-                                           {"experts_int8_down_4", "experts_int8.cu"},
-                                           {"experts_int8_down_16", "experts_int8.cu"},
-                                           {"experts_int8_up_1", "experts_int8.cu"},
-                                           {"experts_int8_up_2", "experts_int8.cu"},
-                                           {"experts_order", "route_rows.cu"},
-                                           {"experts_wide_down", "experts_wide.cu"},
-                                           {"experts_wide_up", "experts_wide.cu"},
-                                           {"head_int8_1", "head_int8.cu"},
-                                           {"head_int8_2", "head_int8.cu"},
-                                           {"linear_int8_add_4_1", "linear_int8.cu"},
-                                           {"linear_int8_add_4_2", "linear_int8.cu"},
-                                           {"linear_split_add_4", "linear_split.cu"},
-                                           {"linear_int8_norm_4_1", "linear_int8.cu"},
-                                           {"linear_int8_norm_4_2", "linear_int8.cu"},
-                                           {"linear_int8_norm_8_1", "linear_int8.cu"},
-                                           {"linear_split_norm_8", "linear_split.cu"},
-                                           {"linear_wide_add", "linear_wide.cu"},
-                                           {"linear_wide_norm", "linear_wide.cu"},
-                                           {"narrow", "narrow.cu"},
-                                           {"route_rows", "route_rows.cu"},
-                                           {"route_wide", "route_wide.cu"}};
+  static constexpr OwnKernel kKernels[] = {{"attention_merge_waiting", "waiting.cu", true},
+                                           {"attention_parts", "attention_parts.cu", true},
+                                           {"attention_wide", "attention_wide.cu", false},
+                                           {"choose_rows_waiting", "waiting.cu", true},
+                                           {"choose_stats_waiting", "waiting.cu", true},
+                                           {"delta_project_2048", "delta_project.cu", true},
+                                           {"delta_project_256", "delta_project.cu", true},
+                                           {"delta_scan", "delta_scan.cu", false},
+                                           {"delta_step", "delta_step.cu", true},
+                                           {"experts_mma_down_128", "experts_mma.cu", true},
+                                           {"experts_mma_down_512", "experts_mma.cu", true},
+                                           {"experts_mma_up_2048", "experts_mma.cu", true},
+                                           {"experts_mma_up_256", "experts_mma.cu", true},
+                                           {"experts_order", "route_rows.cu", false},
+                                           {"experts_wide_down", "experts_wide.cu", false},
+                                           {"experts_wide_up", "experts_wide.cu", false},
+                                           {"head_int8_1", "head_int8.cu", true},
+                                           {"head_int8_2", "head_int8.cu", true},
+                                           {"linear_int8_norm_1", "linear_int8.cu", true},
+                                           {"linear_int8_norm_2", "linear_int8.cu", true},
+                                           {"linear_mma_add_4096", "linear_mma.cu", true},
+                                           {"linear_mma_heads_1024", "linear_mma.cu", true},
+                                           {"linear_mma_heads_4096", "linear_mma.cu", true},
+                                           {"linear_mma_norm8_2048", "linear_mma.cu", true},
+                                           {"linear_mma_norm8_256", "linear_mma.cu", true},
+                                           {"linear_mma_norm_2048", "linear_mma.cu", true},
+                                           {"linear_mma_norm_256", "linear_mma.cu", true},
+                                           {"linear_wide_add", "linear_wide.cu", false},
+                                           {"linear_wide_norm", "linear_wide.cu", false},
+                                           {"narrow", "narrow.cu", false},
+                                           {"route_rows", "route_rows.cu", false},
+                                           {"route_wide", "route_wide.cu", false}};
   return kKernels;
 }
 

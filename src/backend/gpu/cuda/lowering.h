@@ -23,9 +23,11 @@ struct Node {
   bool barrier_before = false;
 };
 
-// A kernel of cuda/kernels and the file that has it.
+// A kernel of cuda/kernels and the file that has it. waits: as its nodes; it shares multiprocessors
+// with the launch before.
 struct OwnKernel {
   std::string_view name, file;
+  bool waits;
 };
 std::span<const OwnKernel> own_kernels();
 

@@ -91,6 +91,15 @@ Result<void> Modules::load_own() {
         cu.cuFuncSetAttribute(function.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                               most - fixed),
         "giving a kernel memory"));
+    // A kernel that wants another split between cache and shared memory than the one before it
+    // cannot start while that runs.
+    if (kernel.waits) {
+      LILY_RETURN_IF_ERROR(
+          cu.check(cu.cuFuncSetAttribute(function.function,
+                                         CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                         CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
+                   "giving a kernel memory"));
+    }
     functions_.insert_or_assign(std::string(kernel.name), function);
   }
   LILY_TRY(const int count, context_->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));

@@ -38,9 +38,7 @@ FN void attention_merge_task(CON AttentionFewParams& a, const THR PassBlock& blo
 
 // By one simdgroup; the same in all its lanes.
 FN float attention_merge_own_score(CON AttentionFewParams& a, const THR AttentionMergeTask& task,
-                                   uint lane) {
-  HeadTurn turn;
-  attention_few_turn(a, task.position, lane, turn);
+                                   const THR HeadTurn& turn, uint lane) {
   float q[8], k[8];
   attention_few_query(a, task.head, turn, lane, q);
   uint4 pairs;
@@ -76,8 +74,8 @@ struct AttentionMergeWeights {
   float own, total;
 };
 FN void attention_merge_weights(CON AttentionFewParams& a, TG AttentionMergeShared& sm,
-                                const THR AttentionMergeTask& task, uint n,
-                                THR AttentionMergeWeights& weights, const THR Ids& id) {
+                                const THR AttentionMergeTask& task, const THR HeadTurn& turn,
+                                uint n, THR AttentionMergeWeights& weights, const THR Ids& id) {
   DEV const float2* sums = (DEV const float2*)a.sums + task.head * a.n_parts;
   float largest[2], total[2];
   UNROLL for (uint i = 0; i < 2; i++) {
@@ -91,7 +89,7 @@ FN void attention_merge_weights(CON AttentionFewParams& a, TG AttentionMergeShar
     }
   }
   if (id.simd == 0) {
-    const float own = attention_merge_own_score(a, task, id.lane);
+    const float own = attention_merge_own_score(a, task, turn, id.lane);
     if (id.lane == 0) sm.own = own;
   }
   group_barrier();
@@ -123,21 +121,35 @@ FN void attention_merge_mix(CON AttentionFewParams& a, TG AttentionMergeShared& 
   group_barrier();
 }
 
-KERNEL(attention_merge, AttentionFewParams, AttentionMergeShared, 256) {
-  PassBlock block;
+// What is known before the parts are there: the row, its task, and its turn; block.n is 0 where
+// there is no such row.
+FN void attention_merge_start(CON AttentionFewParams& a, THR PassBlock& block,
+                              THR AttentionMergeTask& task, THR HeadTurn& turn, const THR Ids& id) {
   pass_row(a.control, id.group.y, block);
   if (block.n > 0) {
-    AttentionMergeTask task;
     attention_merge_task(a, block, task, id);
-    AttentionSplit split;
-    attention_split(a, task.position, split);
-    AttentionMergeWeights weights;
-    attention_merge_weights(a, sm, task, split.n_parts, weights, id);
-    attention_merge_mix(a, sm, task, split.n_parts, id);
-    TG const float* mixes = (TG const float*)sm.mix;
-    float mix = weights.own * attention_merge_own_value(a, task, id.tid);
-    UNROLL for (uint i = 0; i < 4; i++) mix += mixes[i * 256 + id.tid];
-    const float gate = a.q_gate[(task.head * 2 + 1) * 256 + id.tid];
-    a.y[task.head * 256 + id.tid] = mix / weights.total * m_sigmoid(gate);
+    attention_few_turn(a, task.position, id.lane, turn);
   }
+}
+FN void attention_merge_finish(CON AttentionFewParams& a, TG AttentionMergeShared& sm,
+                               const THR AttentionMergeTask& task, const THR HeadTurn& turn,
+                               const THR Ids& id) {
+  AttentionSplit split;
+  attention_split(a, task.position, split);
+  AttentionMergeWeights weights;
+  attention_merge_weights(a, sm, task, turn, split.n_parts, weights, id);
+  attention_merge_mix(a, sm, task, split.n_parts, id);
+  TG const float* mixes = (TG const float*)sm.mix;
+  float mix = weights.own * attention_merge_own_value(a, task, id.tid);
+  UNROLL for (uint i = 0; i < 4; i++) mix += mixes[i * 256 + id.tid];
+  const float gate = a.q_gate[(task.head * 2 + 1) * 256 + id.tid];
+  a.y[task.head * 256 + id.tid] = mix / weights.total * m_sigmoid(gate);
+}
+
+KERNEL(attention_merge, AttentionFewParams, AttentionMergeShared, 256) {
+  PassBlock block;
+  AttentionMergeTask task;
+  HeadTurn turn;
+  attention_merge_start(a, block, task, turn, id);
+  if (block.n > 0) attention_merge_finish(a, sm, task, turn, id);
 }

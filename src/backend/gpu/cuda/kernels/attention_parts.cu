@@ -42,10 +42,8 @@ FN uint transposed(uint pair) {
 }
 
 // Lane 4 g + t of a fragment holds dims 8 t .. 8 t + 7 of head g and of 32 dims: two k-steps.
-FN void part_queries(const AttentionFewParams& a, PartShared& sm, ulong head, uint position,
+FN void part_queries(const AttentionFewParams& a, PartShared& sm, ulong head, const HeadTurn& turn,
                      uint warp, uint lane) {
-  HeadTurn turn;
-  attention_few_turn(a, position, lane, turn);
   for (uint h = warp; h < kPartHeads; h += kPartWarps) {
     float q[8];
     attention_few_query(a, head + h, turn, lane, q);
@@ -102,12 +100,20 @@ FN void part_weights(PartState& state, float* scores, uint* weights) {
   weights[1] = transposed(pair_bf16(scores[2], scores[3]));
 }
 
-// rows: the values of positions 2 t, 2 t + 1, 8 + 2 t, 9 + 2 t.
-FN void part_values(PartState& state, const uint4* const* rows, const uint* weights, uint lane) {
+// The values of positions 2 t, 2 t + 1, 8 + 2 t, 9 + 2 t.
+struct PartValues {
+  uint4 x[4][4];  // [dims of 64][position]
+};
+FN void part_load_values(const uint4* const* rows, uint lane, PartValues& v) {
+  UNROLL for (uint c = 0; c < 4; c++) {
+    UNROLL for (uint i = 0; i < 4; i++) v.x[c][i] = rows[i][c * 8 + lane / 4];
+  }
+}
+FN void part_values(PartState& state, const PartValues& values, const uint* weights) {
   UNROLL for (uint c = 0; c < 4; c++) {
     uint v[4][4];
     UNROLL for (uint i = 0; i < 4; i++) {
-      const uint4 x = rows[i][c * 8 + lane / 4];
+      const uint4 x = values.x[c][i];
       v[i][0] = x.x, v[i][1] = x.y, v[i][2] = x.z, v[i][3] = x.w;
     }
     UNROLL for (uint j = 0; j < 4; j++) {
@@ -125,17 +131,19 @@ FN void part_page(const PartShared& sm, PartState& state, const ushort* page, ui
   if (first > last) return;  // The same for a warp.
   const uint4* keys = (const uint4*)page;
   const uint4* values = keys + kKvPage * 32;
+  const uint4* rows[4];
+  UNROLL for (uint i = 0; i < 4; i++) rows[i] =
+      values + u_min(first + i / 2 * 8 + 2 * t + i % 2, last) * 32;
+  PartValues loaded;  // Asked for together with the keys.
+  part_load_values(rows, lane, loaded);
   float scores[4];
   part_scores(sm, keys + u_min(first + g, last) * 32, keys + u_min(first + g + 8, last) * 32, lane,
               scores);
   UNROLL for (uint i = 0; i < 4; i++) scores[i] =
       first + g + i / 2 * 8 <= last ? scores[i] : kAttentionLeast;
-  const uint4* rows[4];
-  UNROLL for (uint i = 0; i < 4; i++) rows[i] =
-      values + u_min(first + i / 2 * 8 + 2 * t + i % 2, last) * 32;
   uint weights[2];
   part_weights(state, scores, weights);
-  part_values(state, rows, weights, lane);
+  part_values(state, loaded, weights);
 }
 
 // The warps' states, joined: the part's mix and sums.
@@ -190,11 +198,13 @@ CUDA_KERNEL(attention_parts, AttentionFewParams, 128, 2) {
       fetch_to_cache(page + (i * 128 + threadIdx.x) * 128);
     }
   }
+  HeadTurn turn;
+  attention_few_turn(a, split.n_positions, lane, turn);
   next_may_start();
   wait_for_inputs();
   if (!here) return;
   const ulong head = (ulong)blockIdx.z * a.n_q_heads + kv_head * kPartHeads;
-  part_queries(a, sm, head, split.n_positions, warp, lane);
+  part_queries(a, sm, head, turn, warp, lane);
   group_barrier();
   PartState state;
   UNROLL for (uint h = 0; h < 2; h++) state.largest[h] = kAttentionLeast, state.total[h] = 0.0f;

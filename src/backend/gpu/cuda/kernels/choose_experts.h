@@ -33,60 +33,81 @@ FN void sort_down(uint* v) {
   }
 }
 
-// The largest of the numbers [8] of all lanes, and the n-th largest.
-struct RouteRange {
-  uint most, least;
-};
-FN RouteRange route_range(const uint* keys, uint n, uint lane) {
-  uint sorted[kRouteLane];
+// The n-th largest of the numbers [8] of all lanes, where equal ones count once.
+FN uint route_least(const uint* keys, uint n) {
+  uint sorted[kRouteLane], least = 0;
   UNROLL for (uint j = 0; j < kRouteLane; j++) sorted[j] = keys[j];
   sort_down(sorted);
-  RouteRange range = {0, 0};
-  for (uint i = 0; i < n; i++) {
-    range.least = __reduce_max_sync(0xffffffffu, sorted[0]);
-    if (i == 0) range.most = range.least;
-    const uint has = __ballot_sync(0xffffffffu, sorted[0] == range.least);
-    if ((has & (0u - has)) == 1u << lane) {
+  ROLLED for (uint i = 0; i < n; i++) {
+    least = __reduce_max_sync(0xffffffffu, sorted[0]);
+    if (sorted[0] == least) {
       UNROLL for (uint j = 0; j + 1 < kRouteLane; j++) sorted[j] = sorted[j + 1];
       sorted[kRouteLane - 1] = 0;
     }
   }
-  return range;
+  return least;
+}
+FN uint route_larger(const uint* keys, uint bound) {
+  uint n = 0;
+  UNROLL for (uint j = 0; j < kRouteLane; j++) n += keys[j] > bound ? 1 : 0;
+  return __reduce_add_sync(0xffffffffu, n);
+}
+// Sets the bit of each lane's number that is among the n largest, of equal ones those that are
+// first in the order of 32 j + lane, where more than n are as large as the n-th.
+FN uint route_mask_of_equals(const uint* keys, uint n, uint least, uint lane) {
+  uint larger = route_larger(keys, least);
+  for (uint fewer = n; larger >= n; larger = route_larger(keys, least))
+    least = route_least(keys, --fewer);
+  uint room = n - larger, mask = 0;  // room: of those equal to the least.
+  UNROLL for (uint j = 0; j < kRouteLane; j++) {
+    const bool equal = keys[j] == least;
+    const uint equals = __ballot_sync(0xffffffffu, equal);
+    const uint before = __popc(equals & ((1u << lane) - 1));
+    if (keys[j] > least || (equal && before < room)) mask |= 1u << j;
+    room -= u_min(room, __popc(equals));
+  }
+  return mask;
 }
 
-// The K largest of the logits of row t, of equal ones those with lower ids; by one warp.
-FN void choose_experts(const RouteChooseParams& a, uint t, Routing& to, uint lane) {
+// Which n logits are the largest, of equal ones those with lower ids: to.ids; to.weights: the
+// logits. Number j of a lane is expert 32 j + lane.
+FN void choose_ids(const uint* keys, uint n, Routing& to, uint lane) {
+  const uint least = route_least(keys, n);
+  uint mask = 0;
+  UNROLL for (uint j = 0; j < kRouteLane; j++) mask |= keys[j] >= least ? 1u << j : 0u;
+  if (__reduce_add_sync(0xffffffffu, __popc(mask)) != n)
+    mask = route_mask_of_equals(keys, n, least, lane);
+  uint place = 0;
+  UNROLL for (uint j = 0; j < kRouteLane; j++) {
+    const bool mine = (mask >> j & 1u) != 0;
+    const uint all = __ballot_sync(0xffffffffu, mine);
+    const uint at = place + __popc(all & ((1u << lane) - 1));
+    if (mine) to.ids[at] = j * 32 + lane;
+    if (mine) to.weights[at] = ordered_float(keys[j]);
+    place += __popc(all);
+  }
+  if (lane == n) to.ids[n] = 0;
+  lanes_barrier();
+}
+// Their weights, from the logits that choose_ids left in the place of weights. shared: the logit of
+// the shared expert, which comes last.
+FN void choose_weights(float shared, uint n, Routing& to, uint lane) {
+  const float logit = lane < n ? to.weights[lane] : -3e38f, most = lanes_max(logit);
+  const float weight = lane < n ? m_exp(logit - most) : 0.0f, total = lanes_sum(weight);
+  if (lane < n) to.weights[lane] = weight / total;
+  if (lane == n) to.weights[n] = m_sigmoid(shared);
+  lanes_barrier();
+}
+
+// Of row t, from the router's logits; weights: they are wanted too.
+FN void choose_experts(const RouteChooseParams& a, uint t, Routing& to, uint lane, bool weights) {
   const float* logits = a.logits + (ulong)t * a.n_experts;
-  const uint n = a.n_chosen, below = (1u << lane) - 1;
   uint keys[kRouteLane];
   UNROLL for (uint j = 0; j < kRouteLane; j++) {
     const uint e = j * 32 + lane;
     keys[j] = e < a.n_experts ? ordered_bits(load_fresh(logits + e)) : 0u;
   }
   const float shared = load_fresh(a.shared_weight + t);
-  const RouteRange range = route_range(keys, n, lane);
-  uint larger = 0;
-  UNROLL for (uint j = 0; j < kRouteLane; j++) larger +=
-      __popc(__ballot_sync(0xffffffffu, keys[j] > range.least));
-  const float most = ordered_float(range.most);
-  uint place = 0, room = n - larger;  // room: of those equal to the least.
-  UNROLL for (uint j = 0; j < kRouteLane; j++) {
-    const bool equal = keys[j] == range.least;
-    const uint equals = __ballot_sync(0xffffffffu, equal);
-    const bool mine = keys[j] > range.least || (equal && (uint)__popc(equals & below) < room);
-    const uint all = __ballot_sync(0xffffffffu, mine);
-    if (mine) {
-      to.ids[place + __popc(all & below)] = j * 32 + lane;
-      to.weights[place + __popc(all & below)] = m_exp(ordered_float(keys[j]) - most);
-    }
-    room -= u_min(room, __popc(equals));
-    place += __popc(all);
-  }
-  lanes_barrier();
-  const float weight = lane < n ? to.weights[lane] : 0.0f, total = lanes_sum(weight);
-  if (lane < n) to.weights[lane] = weight / total;
-  if (lane == n) {
-    to.ids[n] = 0;
-    to.weights[n] = m_sigmoid(shared);
-  }
+  choose_ids(keys, a.n_chosen, to, lane);
+  if (weights) choose_weights(shared, a.n_chosen, to, lane);
 }

@@ -1,11 +1,19 @@
-// Arguments of delta_step.cu: convolution and delta rule in one launch.
+// Arguments of delta_project.cu and delta_step.cu.
 #pragma once
 
+#include "backend/gpu/cuda/kernels/linear_mma_params.h"
 #include "backend/gpu/kernels/gdn_prepare_params.h"
 #include "backend/gpu/kernels/gdn_scan_params.h"
 
+// fetch_early: not 0 where nothing of this pass writes states and windows before.
+struct DeltaProjectParams {
+  LinearMmaParams product;  // Parts: q, k, v; z; b; a.
+  GdnPrepareParams prepare;
+  uint z_sigmoid, fetch_early;
+};
 struct DeltaStepParams {
   GdnPrepareParams prepare;
   GdnScanParams scan;
-  uint fetch_early, unused;  // Not 0: nothing of this pass writes states and windows before.
+  DEV float* head_squares;  // [T, Hv, 4]: sums of o o over 32 columns each
+  uint fetch_early, unused;
 };

@@ -25,8 +25,8 @@ FN void head_int8(const HeadChunksParams& a) {
                   (ushort)(threadIdx.x % 32),
                   (ushort)(threadIdx.x / 32)};
   const LinearParams& l = a.linear;
-  const QuadShape shape = quad_shape<4>(l.cols);
-  const uint bytes = quad_bytes(shape), x_bytes = shape.runs * run_bytes<4>();
+  const QuadShape shape = quad_shape(l.cols);
+  const uint bytes = quad_bytes(shape), x_bytes = shape.runs * kRunBytes;
   uchar* ring = group_memory + id.simd * kStages * bytes;
   uchar* xs = group_memory + kHeadWarps * kStages * bytes;
   const uint begin = blockIdx.x * a.chunk, end = u_min(begin + a.chunk, a.vocab_used);
@@ -38,10 +38,10 @@ FN void head_int8(const HeadChunksParams& a) {
   }
   float norm[8];
   load_norm(l.norm, l.cols, norm);
+  const uint n = linear_n_rows(l);
   next_may_start();
   wait_for_inputs();
-  const uint n = linear_n_rows(l);
-  stage_rows<4, true>(l, norm, n, xs, x_bytes, squares);
+  stage_rows(l, norm, n, xs, x_bytes, squares);
   group_barrier();
   const float factor = norm_factor(squares, l.cols, l.eps, id.lane);
   uint slot = 0;
@@ -49,8 +49,8 @@ FN void head_int8(const HeadChunksParams& a) {
     copies_wait_for_groups<kStages - 1>();
     lanes_barrier();
     uchar* at = ring + slot * bytes;
-    finish_quad<4, kSteps, true>(l, shape, at, linear_quad(l, quad), n, xs, x_bytes, squares,
-                                 factor, id.lane);
+    finish_quad<kSteps>(l, shape, at, linear_quad(l, quad), n, xs, x_bytes, squares, factor,
+                        id.lane);
     lanes_barrier();
     const uint next = quad + kStages * kHeadWarps;
     if (next < quads) fetch_quad<kSteps>(l, shape, at, linear_quad(l, next), id.lane);

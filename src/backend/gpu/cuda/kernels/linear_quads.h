@@ -32,17 +32,16 @@ FN void fetch_quad(const LinearParams& a, const QuadShape& shape, uchar* to, con
 }
 
 // The launch's n rows of x in shared memory, x_bytes apart, and their squares [n][8].
-template <uint kBits, bool kNorm>
 FN void stage_rows(const LinearParams& a, const float* norm, uint n, uchar* xs, uint x_bytes,
                    float* squares) {
   for (uint t = 0; t < n; t++) {
-    store_row<kBits, kNorm>(xs + t * x_bytes, a.x + (ulong)linear_row(a, t) * a.cols, norm, a.cols,
-                            squares + t * kRowWarps);
+    store_row(xs + t * x_bytes, a.x + (ulong)linear_row(a, t) * a.cols, norm, a.cols,
+              squares + t * kRowWarps);
   }
 }
 
 // factor: of the first row.
-template <uint kBits, uint kSteps, bool kNorm>
+template <uint kSteps>
 FN void finish_quad(const LinearParams& a, const QuadShape& shape, const uchar* quad,
                     const LinearQuad& q, uint n, const uchar* xs, uint x_bytes,
                     const float* squares, float factor, uint lane) {
@@ -51,11 +50,10 @@ FN void finish_quad(const LinearParams& a, const QuadShape& shape, const uchar* 
   const bool writes = lane % 8 == 0 && r < q.n;
   for (uint t = 0; t < n; t++) {
     float* y = part.y + (ulong)t * part.rows + q.row0 + r;
-    const float old = !kNorm && writes ? load_fresh(y) : 0.0f;
     float sums[kQuadRows];
-    quad_sums<kBits, kSteps>(quad, shape, xs + t * x_bytes, lane, sums);
+    quad_sums<kSteps>(quad, shape, xs + t * x_bytes, lane, sums);
     const float sum = sum_quad(sums, lane);
-    if (kNorm && t > 0) factor = norm_factor(squares + t * kRowWarps, a.cols, a.eps, lane);
-    if (writes) *y = kNorm ? sum * factor : old + sum;
+    if (t > 0) factor = norm_factor(squares + t * kRowWarps, a.cols, a.eps, lane);
+    if (writes) *y = sum * factor;
   }
 }

@@ -1,15 +1,15 @@
-// Arguments of experts_int8.cu: the routing that both launches work out for themselves, and the
+// Arguments of experts_mma.cu: the routing that both launches work out for themselves, and the
 // experts.
 #pragma once
 
 #include "backend/gpu/kernels/experts_params.h"
 #include "backend/gpu/kernels/route_choose_params.h"
 
-struct ExpertsUpInt8Params {
+struct ExpertsUpMmaParams {
   RouteChooseParams route;
   ExpertsUpParams up;
 };
-struct ExpertsDownInt8Params {
+struct ExpertsDownMmaParams {
   RouteChooseParams route;
   ExpertsDownParams down;
 };

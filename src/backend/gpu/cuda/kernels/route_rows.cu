@@ -14,7 +14,7 @@ CUDA_KERNEL(route_rows, RouteChooseParams, 256, 4) {
   const uint warp = threadIdx.x / 32, lane = threadIdx.x % 32, t = blockIdx.x * 8 + warp;
   if (t >= pass_rows(a.control)) return;  // The same for a warp.
   Routing& routing = routings[warp];
-  choose_experts(a, t, routing, lane);
+  choose_experts(a, t, routing, lane, true);
   lanes_barrier();
   if (lane < a.n_chosen) {
     a.experts[t * a.n_chosen + lane] = (int)routing.ids[lane];

@@ -1,5 +1,5 @@
 // What Hopper has that the dialect does not name: launches that overlap the one before, copies that
-// arrive behind the thread's back, clusters. Included by the kernels of this folder after
+// arrive behind the thread's back. Included by the kernels of this folder after
 // dialect.h.
 //
 // A stage is written fetch / wait / finish: what depends on nothing of this pass (weights) is asked
@@ -15,12 +15,20 @@ FN void wait_for_inputs() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
-// What another launch wrote is read past the first-level cache, which may hold what it was.
+// What another launch wrote is read past the first-level cache, which may hold what it was. Where
+// these stand is where memory is asked: neither before wait_for_inputs nor behind a later barrier.
 FN float4 load_fresh4(const float* p) {
-  return __ldcg((const float4*)p);
+  float4 v;
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p)
+               : "memory");
+  return v;
 }
 FN float load_fresh(const float* p) {
-  return __ldcg(p);
+  float v;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
+  return v;
 }
 
 // 128 bytes to the second-level cache.
@@ -51,30 +59,6 @@ FN void copies_wait_for_groups() {
 // Until all have arrived.
 FN void copies_wait() {
   asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-FN uint cluster_rank() {
-  uint rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-FN void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-FN void cluster_wait() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-FN void cluster_barrier() {
-  cluster_arrive();
-  cluster_wait();
-}
-// *to of group `rank` of the cluster.
-FN void cluster_store(float* to, uint rank, float v) {
-  uint address;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-               : "=r"(address)
-               : "r"(shared_address(to)), "r"(rank));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
 }
 
 // The first dynamic shared memory of the group.
