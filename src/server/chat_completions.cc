@@ -3,7 +3,6 @@
 
 #include "server/chat_request.h"
 #include "server/custom_call.h"
-#include "server/event_stream.h"
 #include "server/json_build.h"
 #include "server/run_answer.h"
 #include "server/stream_end.h"
@@ -202,16 +201,7 @@ class ChunkWriter final : public AnswerListener {
 Result<void> reply_stream(const Frame& frame, HttpExchange& exchange, Answer& answer) {
   EventStream stream(exchange);
   ChunkWriter writer(frame, stream);
-  stream.begin();
-  writer.begin();
-  const auto end = run_answer(exchange, answer, writer, [&] { return stream.keep_alive(); });
-  if (!end) {
-    stream.send(error_body(stream_error(frame.service, end.error()), Dialect::kOpenAi));
-    stream.send("[DONE]");
-  } else if (*end == RunEnd::kDone) {
-    writer.finish();
-  }
-  stream.end();
+  stream_chunks(frame.service, exchange, answer, stream, writer);
   return {};
 }
 

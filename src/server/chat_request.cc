@@ -117,17 +117,11 @@ Result<void> read_messages(const Service& service, Fields& fields, ChatRequest& 
 }  // namespace
 
 Result<ChatRequest> read_chat_request(const Service& service, const Json& body) {
-  if (!body.is(JsonKind::kObject)) return wrong_kind("body", body, "an object");
+  LILY_RETURN_IF_ERROR(check_body(body));
   ChatRequest out;
   Fields fields(body);
-  LILY_TRY(const auto model, fields.text("model"));
-  out.model = model.value_or(service.settings.model_id);
   LILY_RETURN_IF_ERROR(refuse_unserved(fields));
-  LILY_TRY(out.wish.sampling, read_sampling(fields, service.sampling_defaults()));
-  out.notes.seed = out.wish.sampling.seed;
-  if (service.settings.replay) {
-    LILY_TRY(out.wish.replay, read_replay(fields, service.engine.tokenizer()));
-  }
+  LILY_RETURN_IF_ERROR(read_common(service, fields, out));
   LILY_TRY(out.wish.max_tokens, read_max_tokens(fields));
   LILY_TRY(out.wish.stop, read_stop(fields, "stop"));
   LILY_TRY(const auto n, fields.integer("n", {1, kMaxChoices, "1 .. 16"}));

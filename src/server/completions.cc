@@ -1,10 +1,9 @@
 // The older door: text or tokens in, text out.
 #include "server/completions.h"
 
-#include "server/event_stream.h"
+#include "server/door_request.h"
 #include "server/json_build.h"
 #include "server/limits.h"
-#include "server/plan_answer.h"
 #include "server/run_answer.h"
 #include "server/stream_end.h"
 #include "server/token_json.h"
@@ -13,13 +12,10 @@
 namespace lily::server {
 namespace {
 
-struct CompletionRequest {
-  std::string model;
+struct CompletionRequest : DoorRequest {
   std::vector<TokenId> prompt;
-  AnswerWish wish;
   bool echo = false;
   bool include_usage = false;
-  ReplyNotes notes;
 };
 
 Result<std::vector<TokenId>> read_ids(const Service& service, const Json& list) {
@@ -84,19 +80,13 @@ Result<void> refuse_unserved(Fields& fields) {
 }
 
 Result<CompletionRequest> read_request(const Service& service, const Json& body) {
-  if (!body.is(JsonKind::kObject)) return wrong_kind("body", body, "an object");
+  LILY_RETURN_IF_ERROR(check_body(body));
   constexpr double kMostTokens = 1e9;
   constexpr int kDefaultTokens = 16;  // As the API has always had it.
   CompletionRequest out;
   Fields fields(body);
-  LILY_TRY(const auto model, fields.text("model"));
-  out.model = model.value_or(service.settings.model_id);
   LILY_RETURN_IF_ERROR(refuse_unserved(fields));
-  LILY_TRY(out.wish.sampling, read_sampling(fields, service.sampling_defaults()));
-  out.notes.seed = out.wish.sampling.seed;
-  if (service.settings.replay) {
-    LILY_TRY(out.wish.replay, read_replay(fields, service.engine.tokenizer()));
-  }
+  LILY_RETURN_IF_ERROR(read_common(service, fields, out));
   LILY_TRY(const auto most, fields.integer("max_tokens", {1, kMostTokens, "1 or more"}));
   out.wish.max_tokens = most.value_or(kDefaultTokens);
   LILY_TRY(out.wish.stop, read_stop(fields, "stop"));
@@ -246,16 +236,7 @@ class TextWriter final : public AnswerListener {
 Result<void> reply_stream(const Frame& frame, HttpExchange& exchange, Answer& answer) {
   EventStream stream(exchange);
   TextWriter writer(frame, stream);
-  stream.begin();
-  writer.begin();
-  const auto end = run_answer(exchange, answer, writer, [&] { return stream.keep_alive(); });
-  if (!end) {
-    stream.send(error_body(stream_error(frame.service, end.error()), Dialect::kOpenAi));
-    stream.send("[DONE]");
-  } else if (*end == RunEnd::kDone) {
-    writer.finish();
-  }
-  stream.end();
+  stream_chunks(frame.service, exchange, answer, stream, writer);
   return {};
 }
 

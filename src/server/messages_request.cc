@@ -92,17 +92,11 @@ Result<void> read_turns(const Service& service, Fields& fields, MessagesRequest&
 
 Result<MessagesRequest> read_messages_request(const Service& service, const Json& body,
                                               MessagesUse use) {
-  if (!body.is(JsonKind::kObject)) return wrong_kind("body", body, "an object");
+  LILY_RETURN_IF_ERROR(check_body(body));
   MessagesRequest out;
   Fields fields(body);
-  LILY_TRY(const auto model, fields.text("model"));
-  out.model = model.value_or(service.settings.model_id);
   LILY_RETURN_IF_ERROR(refuse_unserved(fields));
-  LILY_TRY(out.wish.sampling, read_sampling(fields, service.sampling_defaults()));
-  out.notes.seed = out.wish.sampling.seed;
-  if (service.settings.replay) {
-    LILY_TRY(out.wish.replay, read_replay(fields, service.engine.tokenizer()));
-  }
+  LILY_RETURN_IF_ERROR(read_common(service, fields, out));
   LILY_RETURN_IF_ERROR(read_output_config(fields, out));
   LILY_RETURN_IF_ERROR(read_lengths(fields, use, out));
   LILY_TRY(out.tools, read_tool_list(fields.take("tools")));

@@ -1,19 +1,14 @@
 // What a request to /v1/messages asks for.
 #pragma once
 
-#include <string>
-
-#include "server/plan_answer.h"
+#include "server/door_request.h"
 
 namespace lily::server {
 
-struct MessagesRequest {
-  std::string model;
+struct MessagesRequest : DoorRequest {
   Conversation conversation;
   ToolList tools;
-  AnswerWish wish;
   bool marks_cache = false;  // Some block carries cache_control.
-  ReplyNotes notes;
 };
 
 enum class MessagesUse { kAnswer, kCount };  // Counting needs no max_tokens.

@@ -110,17 +110,11 @@ Result<void> read_tools(Fields& fields, const Json& body, ResponsesRequest& out)
 }  // namespace
 
 Result<ResponsesRequest> read_responses_request(const Service& service, const Json& body) {
-  if (!body.is(JsonKind::kObject)) return wrong_kind("body", body, "an object");
+  LILY_RETURN_IF_ERROR(check_body(body));
   ResponsesRequest out;
   Fields fields(body);
-  LILY_TRY(const auto model, fields.text("model"));
-  out.model = model.value_or(service.settings.model_id);
   LILY_RETURN_IF_ERROR(refuse_unserved(fields));
-  LILY_TRY(out.wish.sampling, read_sampling(fields, service.sampling_defaults()));
-  out.notes.seed = out.wish.sampling.seed;
-  if (service.settings.replay) {
-    LILY_TRY(out.wish.replay, read_replay(fields, service.engine.tokenizer()));
-  }
+  LILY_RETURN_IF_ERROR(read_common(service, fields, out));
   LILY_TRY(out.wish.max_tokens, fields.integer("max_output_tokens", {1, kMostTokens, "1 or more"}));
   LILY_TRY(out.wish.stop, read_stop(fields, "stop"));
   LILY_TRY(const auto stream, fields.boolean("stream"));

@@ -1,19 +1,14 @@
 // What a request to /v1/responses asks for.
 #pragma once
 
-#include <string>
-
-#include "server/plan_answer.h"
+#include "server/door_request.h"
 
 namespace lily::server {
 
-struct ResponsesRequest {
-  std::string model;
+struct ResponsesRequest : DoorRequest {
   Conversation conversation;
   ToolList tools;
-  AnswerWish wish;
   Json echoed;  // Fields that the reply repeats, as they came.
-  ReplyNotes notes;
 };
 
 Result<ResponsesRequest> read_responses_request(const Service& service, const Json& body);
