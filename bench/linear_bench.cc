@@ -4,7 +4,7 @@
 // what the clock shows: for a machine that others use as well.
 //
 // Peaks are measured in the same rounds as the cases, because the rates of a shared machine move:
-// "int8" is engine/limits.h's integer rate, an operation being half a multiply-add; "read" sums a
+// "int8" is measure/limits.h's integer rate, an operation being half a multiply-add; "read" sums a
 // stretch of memory without software prefetch, so that a product may pass it. Weights come from 2
 // GB in rotation: no cache helps. A line: name, median and least ms, GOP/s and GB/s at the least,
 // median over the rounds of the share of that round's peak.
@@ -26,7 +26,7 @@
 
 #include "backend/cpu/linear.h"
 #include "base/random.h"
-#include "engine/limits.h"
+#include "measure/limits.h"
 
 namespace lily::cpu {
 namespace {

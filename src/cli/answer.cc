@@ -50,10 +50,6 @@ void set_if(T& field, const std::optional<T>& wish) {
   if (wish) field = *wish;
 }
 
-double rate(double n, double seconds) {
-  return n > 0 && seconds > 0 ? n / seconds : 0.0;
-}
-
 }  // namespace
 
 Result<SettledSampling> settle_sampling(const SamplingFlags& flags,
@@ -167,16 +163,6 @@ Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest 
   request.on_token = [&](const TokenEvent& event) { listener.on_token(event, record); };
   LILY_TRY(auto result, engine.session().generate(request));
   return listener.finish(std::move(result));
-}
-
-// The first token comes from the prompt's last pass.
-double decode_rate(const GenerateResult& result) {
-  return rate(static_cast<double>(result.tokens.size()) - (result.end_token >= 0 ? 0.0 : 1.0),
-              result.decode_seconds);
-}
-
-double prefill_rate(const GenerateResult& result) {
-  return rate(result.prompt_tokens - result.cached_tokens, result.prefill_seconds);
 }
 
 std::string speed_line(const GenerateResult& result) {

@@ -52,8 +52,4 @@ Result<Answer> answer(Engine& engine, const ChatPrompt& prompt, GenerateRequest 
 // "27 tokens, 35.1 tokens/s; prompt 19 tokens (12 cached), 812 tokens/s"
 std::string speed_line(const GenerateResult& result);
 
-// Tokens a second, 0 where nothing was measured.
-double decode_rate(const GenerateResult& result);
-double prefill_rate(const GenerateResult& result);
-
 }  // namespace lily::cli

@@ -2,16 +2,16 @@
 // read and compute.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/random.h"
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
 #include "cli/model_source.h"
-#include "engine/limits.h"
-#include "engine/work.h"
+#include "measure/limits.h"
+#include "measure/speed.h"
+#include "measure/spread.h"
+#include "measure/work.h"
 
 namespace lily::cli {
 namespace {
@@ -19,25 +19,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kReadBytes = std::size_t{512} << 20;
-
-struct Spread {
-  double low = 0, median = 0, high = 0;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values.front(), values[values.size() / 2], values.back()};
-}
-
-// The same tokens in every run. Ids that end an answer are as good as any in a prompt.
-std::vector<TokenId> random_tokens(int n, int vocab_used) {
-  std::vector<TokenId> out;
-  for (int i = 0; i < n; ++i) {
-    out.push_back(static_cast<TokenId>(uniform_draw(1, static_cast<std::uint64_t>(i)) *
-                                       static_cast<float>(vocab_used)));
-  }
-  return out;
-}
 
 struct Measured {
   int prompt_tokens = 0, tokens = 0;
@@ -55,57 +36,40 @@ class Bench {
  public:
   Bench(Engine& engine, const BenchFlags& flags, const MachineLimits& limits,
         InterruptScope& interrupt)
-      : engine_(engine), flags_(flags), limits_(limits), interrupt_(interrupt) {}
+      : flags_(flags), limits_(limits), meter_(engine, interrupt.flag()) {}
 
-  Result<Measured> prefill(int n_tokens) { return measure(n_tokens, 1); }
-  Result<Measured> decode(int depth) { return measure(depth, flags_.decode_tokens + 1); }
+  Result<Measured> prefill(int n_tokens) {
+    // A first prompt brings pages into memory and wakes the threads; it does not count.
+    LILY_RETURN_IF_ERROR(meter_.prefill(n_tokens));
+    std::vector<double> rates;
+    for (int run = 0; run < flags_.repeat; ++run) {
+      LILY_TRY(const auto rate, meter_.prefill(n_tokens));
+      rates.push_back(rate);
+    }
+    return beside_the_machine({n_tokens, 1, spread_of(std::move(rates))});
+  }
+  Result<Measured> decode(int depth) {
+    std::vector<double> rates;
+    DecodeSpeed last;
+    for (int run = 0; run < flags_.repeat; ++run) {
+      LILY_TRY(last, meter_.decode(depth, flags_.decode_tokens));
+      rates.push_back(last.tokens_per_second);
+    }
+    return beside_the_machine({depth, flags_.decode_tokens + 1, spread_of(std::move(rates)), last.barriers, last.launches});
+  }
 
  private:
-  Result<Measured> measure(int prompt_tokens, int tokens) {
-    std::vector<double> rates;
-    double barriers = 0, launches = 0;
-    // A first prompt brings pages into memory and wakes the threads; it does not count.
-    if (tokens == 1) LILY_RETURN_IF_ERROR(generate(prompt_tokens, tokens));
-    for (int run = 0; run < flags_.repeat; ++run) {
-      LILY_TRY(const auto result, generate(prompt_tokens, tokens));
-      rates.push_back(tokens == 1 ? prefill_rate(result) : decode_rate(result));
-      barriers = static_cast<double>(result.decode_barriers) / std::max(1, result.decode_passes);
-      launches = static_cast<double>(result.decode_launches) / std::max(1, result.decode_passes);
-    }
+  Result<Measured> beside_the_machine(Measured out) {
     const MachineLimits before = limits_;
     LILY_TRY(limits_, measure_limits(limits_request(flags_)));
-    return Measured{prompt_tokens,
-                    tokens,
-                    spread_of(std::move(rates)),
-                    barriers,
-                    launches,
-                    (before.read_all + limits_.read_all) / 2,
-                    (before.integer_all + limits_.integer_all) / 2};
+    out.read_rate = (before.read_all + limits_.read_all) / 2;
+    out.integer_rate = (before.integer_all + limits_.integer_all) / 2;
+    return out;
   }
 
-  // Greedy, from an empty state, and never ended by the model.
-  Result<GenerateResult> generate(int prompt_tokens, int tokens) {
-    GenerateRequest request;
-    request.prompt = random_tokens(prompt_tokens, engine_.tokenizer().n_ids());
-    request.sampling.temperature = 0.0f;
-    for (const TokenId id : engine_.spec().end_tokens)
-      request.sampling.logit_bias.emplace_back(id, -100.0f);
-    request.max_tokens = tokens;
-    request.cancel = interrupt_.flag();
-    engine_.session().clear();
-    LILY_TRY(auto result, engine_.session().generate(request));
-    if (result.finish == FinishReason::kCancelled)
-      return Error{ErrorCode::kCancelled, "interrupted"};
-    if (static_cast<int>(result.tokens.size()) == tokens) return result;
-    return Error{ErrorCode::kTooLarge,
-                 fmt::format("{} + {} tokens: the context holds {}", prompt_tokens, tokens,
-                             engine_.context_tokens())};
-  }
-
-  Engine& engine_;
   const BenchFlags& flags_;
   MachineLimits limits_;  // As measured last.
-  InterruptScope& interrupt_;
+  SpeedMeter meter_;
 };
 
 ordered_json spread_json(const Spread& s) {

@@ -19,7 +19,7 @@
 #include "cli/terminal.h"
 #include "engine/golden.h"
 #include "engine/step_check.h"
-#include "engine/step_rates.h"
+#include "measure/step_rates.h"
 #include "weights/synth_config.h"
 
 namespace lily::cli {

@@ -1,63 +1,13 @@
-// The command line: every command, every option, its bounds and its help. The only file that sees
-// CLI11.
+// The command line: every command, its options, their bounds and their help; `bench` is in options_bench.cc.
 #include "cli/options.h"
 
-#include <CLI/CLI.hpp>
-
+#include "cli/option_parts.h"
 #include "cli/terminal.h"
 
 namespace lily::cli {
 namespace {
 
 constexpr int kUsageStatus = 2;
-constexpr int kMostTokens = 1 << 24;  // More than any context of the family.
-
-// CLI11 would wrap -1 around to the largest number.
-std::string not_negative(const std::string& text) {
-  return text.starts_with('-') ? "Value " + text + " is below 0" : std::string();
-}
-
-// An empty name is a variable that was never set, not a wish for the default.
-std::string not_empty(const std::string& text) {
-  return text.empty() ? "must not be empty" : std::string();
-}
-
-void add_engine_options(CLI::App& app, EngineFlags& flags) {
-  app.add_option("--model", flags.model, "Checkpoint folder; without it the pocket checkpoint")
-      ->check(not_empty)
-      ->group("Model");
-  app.add_option("--backend", flags.backend,
-                 "What computes: cpu, metal (the GPU of a Mac), cuda (NVIDIA), emulator (GPU kernels on this processor), or "
-                 "reference (plain loops)")
-      ->capture_default_str()
-      ->group("Model");
-  app.add_option("--threads", flags.threads, "Threads; 0 is one for each core")
-      ->check(CLI::Range(0, 1024))
-      ->group("Model");
-  app.add_option("--chunk", flags.chunk_tokens, "Prompt tokens computed at a time")
-      ->check(CLI::Range(1, 2048))
-      ->capture_default_str()
-      ->group("Model");
-  app.add_option("--context", flags.context_tokens,
-                 "Positions to make room for; 0 is as many as fit")
-      ->check(CLI::Range(0, kMostTokens))
-      ->group("Model");
-  app.add_flag("--beyond-declared", flags.beyond_declared,
-               "Let --context go beyond what the model was made for")
-      ->group("Model");
-  app.add_option("--isa", flags.isa,
-                 "Instruction set instead of the best one: avx512, avx2, neon-i8mm, neon, portable")
-      ->group("Model");
-  app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")
-      ->group("Model");
-  app.add_flag("--exact", flags.exact, "Activations in 32-bit floats instead of 8-bit integers")
-      ->group("Model");
-  app.add_option("--mechanism", flags.mechanisms,
-                 "NAME=on or NAME=off: switch a mechanism of a GPU's pass; repeatable")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Model");
-}
 
 void add_sampling_options(CLI::App& app, SamplingFlags& flags) {
   constexpr auto kGroup = "Sampling";
@@ -106,17 +56,6 @@ void add_answer_options(CLI::App& app, AnswerFlags& flags) {
   app.add_flag("-q,--quiet", flags.quiet, "Only the answer and errors");
 }
 
-// One command's parser and what it fills. Kept alive until the chosen one is moved out.
-template <typename Flags>
-CLI::App& add_command(CLI::App& app, const char* name, const char* help, Flags& flags,
-                      ParsedLine& line) {
-  CLI::App& command = *app.add_subcommand(name, help);
-  command.callback([&flags, &line] {
-    if (!line.command) line.command = flags;
-  });
-  return command;
-}
-
 struct AllFlags {
   RunFlags run;
   ChatFlags chat;
@@ -128,8 +67,7 @@ struct AllFlags {
   RenderFlags render;
   EvalFlags eval;
   SynthFlags synth;
-  BenchFlags bench;
-  LimitsFlags limits;
+  BenchFamily bench;
   std::string help_topic;
 };
 
@@ -260,38 +198,6 @@ void describe_figures(CLI::App& eval, CLI::App& synth, AllFlags& flags) {
   synth.add_flag("-q,--quiet", flags.synth.quiet, "No progress");
 }
 
-void describe_bench(CLI::App& bench, AllFlags& flags, ParsedLine& line) {
-  add_engine_options(bench, flags.bench.engine);
-  bench.add_option("--prefill", flags.bench.prefill, "Prompt lengths, with commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, kMostTokens))
-      ->capture_default_str();
-  bench.add_option("--decode", flags.bench.decode_tokens, "Tokens to generate; 0 is none")
-      ->check(CLI::Range(0, kMostTokens))
-      ->capture_default_str();
-  bench
-      .add_option("--depth", flags.bench.depths,
-                  "Positions in the cache when decoding starts, with commas")
-      ->delimiter(',')
-      ->check(CLI::Range(1, kMostTokens))
-      ->capture_default_str();
-  bench
-      .add_option("--repeat", flags.bench.repeat,
-                  "Measurements of each; a first prompt does not count")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str();
-  bench.add_flag("--json", flags.bench.json, "One JSON object");
-  auto& limits =
-      add_command(bench, "limits", "What the machine can read and compute", flags.limits, line);
-  limits.add_option("--threads", flags.limits.threads, "Threads; 0 is one for each core")
-      ->check(CLI::Range(0, 1024));
-  limits.add_option("--isa", flags.limits.isa, "Instruction set instead of the best one");
-  limits.add_option("--mebibytes", flags.limits.mebibytes, "Memory to read through")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  limits.add_flag("--json", flags.limits.json, "One JSON object");
-}
-
 void describe(CLI::App& app, AllFlags& flags, ParsedLine& line) {
   auto& run = add_command(app, "run", "One answer", flags.run, line);
   auto& chat = add_command(app, "chat", "A conversation in the terminal", flags.chat, line);
@@ -313,9 +219,7 @@ void describe(CLI::App& app, AllFlags& flags, ParsedLine& line) {
   auto& synth = add_command(app, "synth", "A checkpoint of random weights in the family's shape",
                             flags.synth, line);
   describe_figures(eval, synth, flags);
-  describe_bench(
-      add_command(app, "bench", "Speed, beside what the machine can do", flags.bench, line), flags,
-      line);
+  describe_bench(app, flags.bench, line);
   app.add_subcommand("help", "This text, or that of a command")
       ->add_option("command", flags.help_topic, "A command");
 }
@@ -352,6 +256,43 @@ int print_topic(CLI::App& app, const std::string& top, const std::string& topic)
 }
 
 }  // namespace
+
+void add_engine_options(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--model", flags.model, "Checkpoint folder; without it the pocket checkpoint")
+      ->check(not_empty)
+      ->group("Model");
+  app.add_option("--backend", flags.backend,
+                 "What computes: cpu, metal (the GPU of a Mac), cuda (NVIDIA), emulator (GPU kernels on this processor), or "
+                 "reference (plain loops)")
+      ->capture_default_str()
+      ->group("Model");
+  app.add_option("--threads", flags.threads, "Threads; 0 is one for each core")
+      ->check(CLI::Range(0, 1024))
+      ->group("Model");
+  app.add_option("--chunk", flags.chunk_tokens, "Prompt tokens computed at a time")
+      ->check(CLI::Range(1, 2048))
+      ->capture_default_str()
+      ->group("Model");
+  app.add_option("--context", flags.context_tokens,
+                 "Positions to make room for; 0 is as many as fit")
+      ->check(CLI::Range(0, kMostTokens))
+      ->group("Model");
+  app.add_flag("--beyond-declared", flags.beyond_declared,
+               "Let --context go beyond what the model was made for")
+      ->group("Model");
+  app.add_option("--isa", flags.isa,
+                 "Instruction set instead of the best one: avx512, avx2, neon-i8mm, neon, portable")
+      ->group("Model");
+  app.add_flag("--no-pack", flags.no_pack, "Keep packed weights in memory and write nothing")
+      ->group("Model");
+  app.add_flag("--exact", flags.exact, "Activations in 32-bit floats instead of 8-bit integers")
+      ->group("Model");
+  app.add_option("--mechanism", flags.mechanisms,
+                 "NAME=on or NAME=off: switch a mechanism of a GPU's pass; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Model");
+}
 
 ParsedLine parse_command_line(int argc, char** argv) {
   CLI::App app("Lily runs Qwen3.6-35B-A3B and its family on this machine.", "lily");

@@ -88,7 +88,20 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Path& folder, const Mode
   return std::make_unique<Tokenizer>(std::move(tokenizer));
 }
 
+double rate(double n, double seconds) {
+  return n > 0 && seconds > 0 ? n / seconds : 0.0;
+}
+
 }  // namespace
+
+// The first token comes from the prompt's last pass.
+double decode_rate(const GenerateResult& result) {
+  return rate(static_cast<double>(result.tokens.size()) - (result.end_token >= 0 ? 0.0 : 1.0), result.decode_seconds);
+}
+
+double prefill_rate(const GenerateResult& result) {
+  return rate(result.prompt_tokens - result.cached_tokens, result.prefill_seconds);
+}
 
 std::string_view finish_name(FinishReason reason) {
   switch (reason) {

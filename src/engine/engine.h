@@ -81,6 +81,10 @@ struct GenerateResult {
   std::uint64_t decode_launches = 0;  // Backend::launches() of them.
 };
 
+// Tokens a second, 0 where nothing was measured.
+double decode_rate(const GenerateResult& result);
+double prefill_rate(const GenerateResult& result);
+
 struct ScoreRequest {
   std::span<const TokenId> ids;   // Row i predicts ids[i + 1].
   int first = 0;                  // Rows first .. ids.size() - 1 are scored.

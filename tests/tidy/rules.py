@@ -21,8 +21,9 @@ ARROWS = {
     "backend/gpu/cuda/kernels": {"backend/gpu/dialect", "backend/gpu/kernels"},
     "model": SPEC | {"backend", "weights"},
     "engine": SPEC | {"model", "text", "weights", "backend"},
+    "measure": SPEC | {"engine", "model", "backend", "text"},
     "server": SPEC | {"engine", "text"},
-    "cli": SPEC | {"engine", "server", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.
+    "cli": SPEC | {"engine", "measure", "server", "text", "weights"},  # weights: info, doctor and synth are about files, not passes.
 }
 # Files that reach further than their folder, with the reason.
 FURTHER = {
@@ -35,7 +36,7 @@ LIBRARIES = {
     "tl/expected.hpp": {"base"},
     "fmt/": set(ARROWS),
     "spdlog/": {"base"},
-    "nlohmann/": {"text", "weights", "cli"},
+    "nlohmann/": {"text", "weights", "measure", "cli"},
     "simdjson": {"text", "weights"},
     "pcre2.h": {"text"},
     "utf8proc.h": {"text"},
@@ -45,14 +46,14 @@ LIBRARIES = {
     "CLI/": {"cli"},
     "histedit.h": {"cli"},
     "editline/": {"cli"},
-    "immintrin.h": {"backend/cpu", "engine"},  # engine/limits.cc measures what the machine can do.
-    "arm_neon.h": {"backend/cpu", "engine"},
+    "immintrin.h": {"backend/cpu", "measure"},  # measure/limits.cc measures what the machine can do.
+    "arm_neon.h": {"backend/cpu", "measure"},
     "cpuid.h": {"backend/cpu"},
     "MetalPerformancePrimitives/": {"backend/gpu/dialect"},
     "cuda.h": {"backend/gpu/cuda"},
     "ucontext.h": {"backend/gpu/emulator"},
 }
-IN_HEADERS = {"tl/expected.hpp", "cuda.h", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
+IN_HEADERS = {"tl/expected.hpp", "CLI/", "cuda.h", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
 SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "mach-o/", "errno.h", "linux/",
           "stdlib.h", "arpa/", "netinet/", "netdb.h", "poll.h", "malloc.h")
 

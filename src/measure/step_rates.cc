@@ -1,6 +1,6 @@
 // Passes of one step each, or of the same step for several layers where one layer is too little to
 // measure.
-#include "engine/step_rates.h"
+#include "measure/step_rates.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Compiled for ARM with dot products, see CMakeLists.txt.
 #if defined(__aarch64__)
 
-#include "engine/limits_neon.h"
+#include "measure/limits_neon.h"
 
 namespace lily {
 

@@ -1,5 +1,5 @@
 // Measuring the read rate and the integer rate.
-#include "engine/limits.h"
+#include "measure/limits.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 #include "base/arm_features.h"
 #include "base/cores.h"
-#include "engine/limits_neon.h"
+#include "measure/limits_neon.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // Counting bytes and multiply-adds of a decoded token.
-#include "engine/work.h"
+#include "measure/work.h"
 
 #include "spec/state_sizes.h"
 
