@@ -49,6 +49,7 @@ struct BackendInfo {
   int kv_element_bytes;     // 2: bf16, 4: f32
   KeyLayout key_layout = KeyLayout::kRows;
   std::uint64_t memory_bytes = 0;  // What the device lets a program use; 0: the machine's memory.
+  double clock_hz = 0, memory_clock_hz = 0;  // Of the device's own, at most, as its driver says; 0: it does not.
   // Rows of a pass up to which each has the bits that it has alone in a pass of one: answers side by side are no more than these.
   int few_rows = kMaxSegments;
   // submit() returns before the pass is done, so a pass can be enqueued behind another whose token it takes. False: a pass is

@@ -3,10 +3,6 @@
 
 #include <unistd.h>
 
-#if defined(__APPLE__)
-#include <sys/sysctl.h>
-#endif
-
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
@@ -14,42 +10,11 @@
 
 #include "base/cores.h"
 #include "base/env.h"
+#include "base/processor.h"
 #include "engine/plan.h"
 
 namespace lily::cli {
 namespace {
-
-#if defined(__APPLE__)
-
-std::string cpu_name() {
-  char name[256] = {};
-  std::size_t size = sizeof name - 1;
-  if (sysctlbyname("machdep.cpu.brand_string", name, &size, nullptr, 0) != 0) return "";
-  return name;
-}
-
-#else
-
-constexpr std::size_t kMaxCpuInfoBytes = 16u << 20;
-
-// The first value of a field of /proc/cpuinfo.
-std::string field_of(const std::string& text, std::string_view name) {
-  const auto field = text.find(name);
-  const auto colon = field == std::string::npos ? field : text.find(": ", field);
-  if (colon == std::string::npos) return "";
-  return text.substr(colon + 2, text.find('\n', colon) - colon - 2);
-}
-
-// Linux on ARM has numbers for a name.
-std::string cpu_name() {
-  const auto text = read_file("/proc/cpuinfo", kMaxCpuInfoBytes);
-  if (!text) return "";
-  if (auto name = field_of(*text, "model name"); !name.empty()) return name;
-  const auto maker = field_of(*text, "CPU implementer"), part = field_of(*text, "CPU part");
-  return part.empty() ? "" : "ARM processor of maker " + maker + ", part " + part;
-}
-
-#endif
 
 // The folder itself, or the nearest one above it that exists.
 Path existing_part(Path folder) {
@@ -64,7 +29,7 @@ Path existing_part(Path folder) {
 
 Machine describe_machine() {
   Machine out;
-  out.cpu = cpu_name();
+  out.cpu = processor_name();
   out.cores = usable_cores();
   out.memory_bytes = machine_memory_bytes();
   out.cache_folder = env::cache_folder();
@@ -79,6 +44,8 @@ Machine describe_machine() {
 
 namespace {
 
+constexpr std::size_t kMaxStatusBytes = 1u << 20;
+
 // "VmRSS:     123 kB" of /proc/self/status.
 std::uint64_t status_bytes(const std::string& status, std::string_view field) {
   const auto at = status.find(field);
@@ -90,7 +57,7 @@ std::uint64_t status_bytes(const std::string& status, std::string_view field) {
 }  // namespace
 
 ProcessMemory process_memory() {
-  const auto status = read_file("/proc/self/status", kMaxCpuInfoBytes);
+  const auto status = read_file("/proc/self/status", kMaxStatusBytes);
   if (!status) return {};
   return {status_bytes(*status, "VmRSS:"), status_bytes(*status, "RssAnon:")};
 }

@@ -16,6 +16,12 @@ std::string description(const Context& context) {
                      static_cast<double>(context.free_bytes()) / 1e9);
 }
 
+// Of an attribute in kHz; 0 where the driver does not tell it.
+double hertz(const Context& context, CUdevice_attribute which) {
+  const auto kilohertz = context.attribute(which);
+  return kilohertz ? 1e3 * *kilohertz : 0;
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(std::shared_ptr<Context> context, std::shared_ptr<Memory> memory)
@@ -27,6 +33,8 @@ CudaDevice::CudaDevice(std::shared_ptr<Context> context, std::shared_ptr<Memory>
             .layout = WeightLayout::kRowMajor,
             .kv_element_bytes = 2,
             .memory_bytes = context_->free_bytes(),
+            .clock_hz = hertz(*context_, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+            .memory_clock_hz = hertz(*context_, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
             .runs_ahead = true} {}
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create() {
