@@ -1,8 +1,10 @@
 # The front door: every target is a few words that call CMake, ctest or a script of tools/. CMakePresets.json says how things are built.
-# CUDA_TARGETS=90a compiles CUDA kernels for one kind of card only.
+# CUDA kernels are compiled for the cards of this machine; without one the tests compile them for Hopper, and the program goes without.
+# CUDA_TARGETS=80,89,90a,100 makes a program for others' machines.
 #   make run ARGS='-p "What is 17 + 25?" --greedy --no-thinking'      make test
 ARGS ?= -p "What is the capital of France?" --greedy --no-thinking
 FUZZ_RUNS ?= 1000000
+CUDA_TARGETS ?= $(shell tools/cuda_targets.sh)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
@@ -17,7 +19,7 @@ run: all
 
 # Without tests at first, so that GoogleTest is not needed to get an answer; `make test` turns them on and they stay on.
 build/release/build.ninja: | setup
-	@cmake --preset release -DLILY_TESTS=OFF > /dev/null
+	@cmake --preset release -DLILY_TESTS=OFF -DLILY_CUDA_TARGETS=$(or $(CUDA_TARGETS),none) > /dev/null
 
 .PHONY: lily
 lily: build/release/build.ninja
@@ -25,7 +27,7 @@ lily: build/release/build.ninja
 
 # --- test --------------------------------------------------------------------------------------------------------------
 test: setup-test
-	cmake --preset release -DLILY_TESTS=ON $(if $(CUDA_TARGETS),-DLILY_CUDA_TARGETS=$(CUDA_TARGETS))
+	cmake --preset release -DLILY_TESTS=ON -DLILY_CUDA_TARGETS=$(or $(CUDA_TARGETS),90a)
 	cmake --build --preset release
 	$(CTEST) build/release
 

@@ -9,6 +9,10 @@ target_compile_options(lily_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Werror
   # A product and a sum become one rounding only where the code says fma: results are the same in every build.
   -ffp-contract=off)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Several files as one are no header to each other, though g++ takes them for that.
+  target_compile_options(lily_options INTERFACE -Wno-subobject-linkage)
+endif()
 find_package(Threads REQUIRED)
 target_link_libraries(lily_options INTERFACE Threads::Threads)
 

@@ -31,6 +31,7 @@ function(lily_fetch_xgrammar)
   target_include_directories(xgrammar SYSTEM PUBLIC "${folder}/include" "${folder}/3rdparty/picojson" "${folder}/3rdparty/dlpack/include")
   target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
   target_compile_options(xgrammar PRIVATE -w -O2)
+  set_target_properties(xgrammar PROPERTIES UNITY_BUILD ON)
 endfunction()
 
 if(LILY_GRAMMAR)

@@ -33,10 +33,6 @@ Section failed(const Error& error) {
   return {{{"error", error.message}}, "  " + error.message + "\n", exit_status(error.code)};
 }
 
-std::string size(std::uint64_t bytes) {
-  return human_bytes(static_cast<double>(bytes));
-}
-
 Section machine_section() {
   const Machine m = describe_machine();
   Section out;
@@ -48,10 +44,10 @@ Section machine_section() {
               {"disk_free_bytes", m.disk_free_bytes}};
   out.table =
       fmt::format("  {}, {} cores usable, {} of memory\n",
-                  m.cpu.empty() ? "unknown processor" : m.cpu, m.cores, size(m.memory_bytes));
+                  m.cpu.empty() ? "unknown processor" : m.cpu, m.cores, human_bytes(m.memory_bytes));
   out.table += fmt::format("  cache folder {}: {}, {} free\n",
                            m.cache_folder.empty() ? "(none)" : m.cache_folder.string(),
-                           m.cache_writable ? "writable" : "not writable", size(m.disk_free_bytes));
+                           m.cache_writable ? "writable" : "not writable", human_bytes(m.disk_free_bytes));
   return out;
 }
 
@@ -155,7 +151,7 @@ Section image_section(const DoctorFlags& flags) {
                 {"problem", image.problem}};
     out.table = image.bytes == 0 ? "  not packed yet: the first start does it\n"
                                  : fmt::format("  {}: {}, {}\n", image.path.string(),
-                                               size(image.bytes), usable ? "ready" : image.problem);
+                                               human_bytes(image.bytes), usable ? "ready" : image.problem);
   }
   return out;
 }

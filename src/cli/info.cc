@@ -15,10 +15,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string size(std::uint64_t bytes) {
-  return human_bytes(static_cast<double>(bytes));
-}
-
 ordered_json parts_json(const CheckpointSummary& s) {
   ordered_json list = ordered_json::array();
   for (const auto& part : s.parts) {
@@ -84,7 +80,7 @@ std::string image_line(const ImageState& image) {
   const auto name = layout_name(image.layout);
   if (image.bytes == 0) return fmt::format("  {:<16}not packed yet\n", name);
   const auto state = image.problem.empty() ? "ready" : "will be packed again: " + image.problem;
-  return fmt::format("  {:<16}{:>9}  {} ({})\n", name, size(image.bytes), state,
+  return fmt::format("  {:<16}{:>9}  {} ({})\n", name, human_bytes(image.bytes), state,
                      image.path.string());
 }
 
@@ -99,14 +95,14 @@ std::string as_table(const Path& folder, const CheckpointSummary& s, const Memor
   out += fmt::format("{} parameters, {} active; vocabulary {}, context {} tokens\n\n",
                      millions(s.parameters), millions(s.active_parameters), spec.vocab_rows,
                      spec.max_context);
-  out += fmt::format("language model: {} in the checkpoint, {} packed\n", size(s.source_bytes),
-                     size(s.image_bytes));
+  out += fmt::format("language model: {} in the checkpoint, {} packed\n", human_bytes(s.source_bytes),
+                     human_bytes(s.image_bytes));
   for (const auto& part : s.parts)
-    out += fmt::format("  {:<24}{:>9}  {} parameters\n", part.name, size(part.source_bytes),
+    out += fmt::format("  {:<24}{:>9}  {} parameters\n", part.name, human_bytes(part.source_bytes),
                        millions(part.parameters));
   if (!s.left_out.empty()) out += "\nleft out:\n";
   for (const auto& item : s.left_out)
-    out += fmt::format("  {:<24}{:>9}  {} tensors\n", item.name, size(item.bytes), item.tensors);
+    out += fmt::format("  {:<24}{:>9}  {} tensors\n", item.name, human_bytes(item.bytes), item.tensors);
   out += "\npacked images:\n";
   for (const auto& image : s.images) out += image_line(image);
   return out + "\nmemory on this machine:\n" + plan_table(plan, machine_memory_bytes());

@@ -28,7 +28,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kStoredLimit = 1u << 20;
-constexpr int kContext = 256;
+constexpr int kReportContext = 256;
 // Of floats, as a share of the largest of what a launch writes. Of the stand-ins for a bf16, which
 // may fall to either side, half a unit is 2^-9 of a number.
 constexpr double kWorstDifference = 0x1p-7;
@@ -40,13 +40,13 @@ struct Part {
   bool passed = true;
 };
 
-Part failed(const Error& error) {
+Part failed_part(const Error& error) {
   return {{{"error", error.message}}, "  " + error.message + "\n", false};
 }
 
 Part machine_part() {
   const auto facts = gpu::metal::machine_facts();
-  if (!facts) return failed(facts.error());
+  if (!facts) return failed_part(facts.error());
   const Machine m = describe_machine();
   utsname system{};
   uname(&system);
@@ -70,7 +70,7 @@ Part machine_part() {
 Part compile_part() {
   const auto rows = gpu::metal::compile_everything();
   const auto facts = gpu::metal::machine_facts();
-  if (!rows || !facts) return failed(rows ? facts.error() : rows.error());
+  if (!rows || !facts) return failed_part(rows ? facts.error() : rows.error());
   Part part;
   part.json = ordered_json::array();
   for (const auto& row : *rows) {
@@ -136,7 +136,7 @@ Result<std::unique_ptr<Engine>> open_checked(gpu::Comparisons& comparisons, cons
   LILY_TRY(options.model, model_folder({}));
   options.make_backend = [&comparisons, &run] { return open_twin(comparisons, run.mechanisms); };
   options.chunk_tokens = run.chunk_tokens;
-  options.context_tokens = kContext;
+  options.context_tokens = kReportContext;
   options.n_checkpoints = is_plain(run) ? 1 : 0;
   options.pack = false;
   return Engine::open(options);
@@ -228,9 +228,9 @@ Part kernel_row(const std::string& kernel, const gpu::KernelComparison& c,
 
 Part kernels_part() {
   gpu::Comparisons comparisons;
-  if (const auto ran = run_all_checked(comparisons); !ran) return failed(ran.error());
+  if (const auto ran = run_all_checked(comparisons); !ran) return failed_part(ran.error());
   const auto stored = stored_results();
-  if (!stored) return failed(stored.error());
+  if (!stored) return failed_part(stored.error());
   Part part;
   for (const gpu::Kernel& kernel : gpu::kernels()) {
     const auto found = comparisons.find(kernel.name);
@@ -250,7 +250,7 @@ Result<std::unique_ptr<Engine>> open_metal() {
   EngineFlags flags;
   flags.backend = "metal";
   flags.no_pack = true;
-  flags.context_tokens = kContext;
+  flags.context_tokens = kReportContext;
   return open_engine(flags, {.quiet = true});
 }
 
@@ -269,17 +269,17 @@ bool answers_as_recorded(Engine& engine, const GoldenRow& row) {
 // Greedy answers that transformers gave for the same weights.
 Part answers_part(int n_answers) {
   const auto engine = open_metal();
-  if (!engine) return failed(engine.error());
+  if (!engine) return failed_part(engine.error());
   const auto folder = model_folder({});
-  if (!folder) return failed(folder.error());
+  if (!folder) return failed_part(folder.error());
   const auto rows = read_golden(*folder / "../../tests/golden/answers.json",
                                 static_cast<int>((*engine)->tokenizer().n_ids()));
-  if (!rows) return failed(rows.error());
+  if (!rows) return failed_part(rows.error());
   int n_asked = 0, n_equal = 0;
   ordered_json different = ordered_json::array();
   for (const GoldenRow& row : *rows) {
     if (row.greedy.empty() || row.prompt_length < 1 ||
-        row.prompt_length + static_cast<int>(row.greedy.size()) > kContext)
+        row.prompt_length + static_cast<int>(row.greedy.size()) > kReportContext)
       continue;
     if (n_asked == n_answers) break;
     ++n_asked;
@@ -296,11 +296,11 @@ Part answers_part(int n_answers) {
 
 Part speed_part(const std::string& shape) {
   const auto spec = synthetic_spec(shape, 0);
-  if (!spec) return failed(spec.error());
+  if (!spec) return failed_part(spec.error());
   const auto backend = open_backend("metal", {});
-  if (!backend) return failed(backend.error());
+  if (!backend) return failed_part(backend.error());
   const auto rates = measure_steps(**backend, *spec, kRepeats);
-  if (!rates) return failed(rates.error());
+  if (!rates) return failed_part(rates.error());
   Part part;
   part.json["shape"] = shape;
   const double most = rates->front().bytes_per_second();

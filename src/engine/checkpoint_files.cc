@@ -11,6 +11,7 @@
 
 #include "backend/args.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "weights/hash.h"
 
 namespace lily {
@@ -30,8 +31,6 @@ struct Head {
 static_assert(sizeof(Head) == 72);
 
 std::uint64_t sum_of(const Head& head) { return checksum(std::as_bytes(std::span(&head, 1)).first(offsetof(Head, head_sum))); }
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 // The name of what is known of these tokens.
 std::string name_of(std::span<const TokenId> tokens, const char* suffix) {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/size.h"
 
 namespace lily {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 constexpr std::size_t kMostChats = 256;
 constexpr std::uint64_t kDiskBudgets = 4;
 constexpr std::size_t kMostLost = 64;  // Of a chat, the newest.
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 int last_start(std::span<const TokenId> prompt) { return static_cast<int>(prompt.size()) - 1; }
 

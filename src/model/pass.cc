@@ -1,5 +1,6 @@
 // Sizes of the pass buffers, and the host's access to them.
 #include "model/pass.h"
+#include "base/size.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -76,8 +77,6 @@ void take_activations(Allocator& to, const ModelSpec& spec, int rows, Activation
 
 constexpr std::size_t kBlockRowBytes = sizeof(SamplingControl*) + sizeof(ChosenToken);
 constexpr std::size_t kScoreRowBytes = 4 * sizeof(float) + kMaxTopLogProbs * (sizeof(float) + sizeof(std::int32_t));
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 // The first n elements of a buffer.
 template <typename T>

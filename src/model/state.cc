@@ -4,13 +4,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/size.h"
 
 namespace lily {
-namespace {
-
-std::size_t size(int n) { return static_cast<std::size_t>(n); }
-
-}  // namespace
 
 Result<ModelState> ModelState::create(Backend& backend, const ModelSpec& spec, const StateLimits& limits) {
   ModelState state;

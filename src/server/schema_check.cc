@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 16> kInexpressible{"not",
                                                           "$dynamicRef",
                                                           "$recursiveRef",
                                                           "propertyNames"};
-constexpr std::array<std::string_view, 7> kTypes{"null",   "boolean", "integer", "number",
+constexpr std::array<std::string_view, 7> kSchemaTypes{"null",   "boolean", "integer", "number",
                                                  "string", "array",   "object"};
 constexpr std::array<std::string_view, 6> kCounts{"minLength", "maxLength",     "minItems",
                                                   "maxItems",  "minProperties", "maxProperties"};
@@ -101,7 +101,7 @@ class Checker {
       return wrong_kind(place + ".type", *type, "a string or a list");
     for (std::size_t i = 0; i < (list ? type->items.size() : 1); ++i) {
       const Json& one = list ? type->items[i] : *type;
-      if (std::find(kTypes.begin(), kTypes.end(), one.text) == kTypes.end()) {
+      if (std::find(kSchemaTypes.begin(), kSchemaTypes.end(), one.text) == kSchemaTypes.end()) {
         return bad(place + ".type", "found " + in_quotes(one.text) + ", expected a type of JSON");
       }
     }

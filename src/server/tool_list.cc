@@ -10,7 +10,7 @@
 namespace lily::server {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 256;
+constexpr std::size_t kMaxToolNameBytes = 256;
 
 // Levels of lists and objects.
 std::size_t depth_of(const Json& value) {
@@ -22,7 +22,7 @@ std::size_t depth_of(const Json& value) {
 Result<void> check_name(const std::string& place, const Json* name) {
   if (is_null(name)) return Error{ErrorCode::kInvalidArgument, place + ".name: missing"};
   if (!name->is(JsonKind::kString)) return wrong_kind(place + ".name", *name, "a string");
-  const bool fits = !name->text.empty() && name->text.size() <= kMaxNameBytes &&
+  const bool fits = !name->text.empty() && name->text.size() <= kMaxToolNameBytes &&
                     name->text.find_first_of("<>\r\n") == std::string::npos;
   if (fits) return {};
   return Error{ErrorCode::kInvalidArgument,

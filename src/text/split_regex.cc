@@ -27,7 +27,7 @@ struct FreeStack {
 // The pattern with \s and \S as Unicode's White_Space. \S inside brackets cannot be written so and
 // stays.
 std::string with_unicode_space(std::string_view pattern) {
-  constexpr std::string_view kSpace = R"(\p{Z}\x09-\x0d\x85)";
+  constexpr std::string_view kSpaceSet = R"(\p{Z}\x09-\x0d\x85)";
   std::string out;
   bool in_class = false;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -35,9 +35,9 @@ std::string with_unicode_space(std::string_view pattern) {
     if (c == '\\' && i + 1 < pattern.size()) {
       const char kind = pattern[++i];
       if (kind == 's') {
-        out.append(in_class ? "" : "[").append(kSpace).append(in_class ? "" : "]");
+        out.append(in_class ? "" : "[").append(kSpaceSet).append(in_class ? "" : "]");
       } else if (kind == 'S' && !in_class) {
-        out.append("[^").append(kSpace).append("]");
+        out.append("[^").append(kSpaceSet).append("]");
       } else {
         out += {'\\', kind};
       }

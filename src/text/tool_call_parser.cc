@@ -8,7 +8,7 @@
 namespace lily {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kWhite = " \t\r\n";
 // Bounds the rereading of text that looks like a call and is none.
 constexpr int kMaxUnwrapped = 8;
 constexpr std::size_t kMaxFenceLine = 128;
@@ -144,9 +144,9 @@ void ToolCallParser::put_content(std::string_view text) {
   if (!has_content_ &&
       call_since_content_) {  // Content does not begin with what separated it from a call.
     space_.clear();
-    text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(kWhite), text.size()));
   }
-  const auto last = text.find_last_not_of(kSpace);
+  const auto last = text.find_last_not_of(kWhite);
   if (last == std::string_view::npos) {
     space_ += text;
     return;

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kShardBytes = std::uint64_t{5} << 30;
 constexpr std::size_t kWriteBytes = 8u << 20;
-constexpr std::uint64_t kSpareBytes = 64u << 20;
+constexpr std::uint64_t kSpareDiskBytes = 64u << 20;
 
 using Shard = std::vector<SynthTensor>;
 
@@ -136,7 +136,7 @@ Result<void> prepare_out(const Path& out, std::uint64_t bytes) {
     return Error{ErrorCode::kInvalidArgument, out.string() + ": found files in it, expected a new or empty folder"};
   }
   const auto space = fs::space(out, code);
-  if (code || space.available >= bytes + kSpareBytes) return {};
+  if (code || space.available >= bytes + kSpareDiskBytes) return {};
   return Error{ErrorCode::kNoSpace,
                fmt::format("{}: the checkpoint needs {:.1f} GB, the disk has {:.1f} GB free", out.string(),
                            static_cast<double>(bytes) / 1e9, static_cast<double>(space.available) / 1e9)};

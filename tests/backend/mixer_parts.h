@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/backend/cases.h"
+#include "tests/backend/reference.h"
 
 namespace lily::cases {
 

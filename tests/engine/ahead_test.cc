@@ -40,13 +40,6 @@ Answer answer(Engine& engine, GenerateRequest request) {
   return out;
 }
 
-GenerateRequest request_of(const ChatPrompt& prompt, int max_tokens = 64) {
-  return {.prompt = prompt.tokens,
-          .sampling = greedy(),
-          .max_tokens = max_tokens,
-          .borders = prompt.borders};
-}
-
 EngineOptions options_with(bool token_on_device, bool two_in_flight) {
   auto options = pocket_options();
   options.n_checkpoints = 3;

@@ -57,4 +57,8 @@ inline SamplingParams greedy() {
   return params;
 }
 
+inline GenerateRequest request_of(const ChatPrompt& prompt, int max_tokens = 64) {
+  return {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = max_tokens, .borders = prompt.borders};
+}
+
 }  // namespace lily

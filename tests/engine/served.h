@@ -11,10 +11,6 @@
 
 namespace lily {
 
-inline GenerateRequest request_of(const ChatPrompt& prompt, int max_tokens = 64) {
-  return {.prompt = prompt.tokens, .sampling = greedy(), .max_tokens = max_tokens, .borders = prompt.borders};
-}
-
 inline EngineOptions served_options(int n_sequences, std::size_t checkpoint_bytes = std::size_t{64} << 20) {
   auto options = pocket_options();
   options.n_sequences = n_sequences;

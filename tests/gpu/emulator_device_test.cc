@@ -17,14 +17,14 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr unsigned kWidth = 64;
-constexpr std::size_t kBytes = kWidth * sizeof(float);
+constexpr std::size_t kRowBytes = kWidth * sizeof(float);
 
 // Rows that are copied into each other, on a device whose thread can be held back.
 class EmulatorDeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     device_ = *EmulatorDevice::create({.workers = 1});
-    for (Buffer* buffer : {&x_, &y_, &z_, &other_}) *buffer = *device_->allocate(kBytes, "row");
+    for (Buffer* buffer : {&x_, &y_, &z_, &other_}) *buffer = *device_->allocate(kRowBytes, "row");
     write(x_, 3.0f);
   }
   void TearDown() override {
@@ -44,7 +44,7 @@ class EmulatorDeviceTest : public ::testing::Test {
   }
 
   Ticket submit(const Buffer& from, const Buffer& to, Grid grid = {}) {
-    const CopyParams params{from.as<unsigned char>(), to.as<unsigned char>(), kBytes, 0};
+    const CopyParams params{from.as<unsigned char>(), to.as<unsigned char>(), kRowBytes, 0};
     const auto bytes = std::as_bytes(std::span(&params, 1));
     Program program;
     program.add({find_kernel("copy_words"),

@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr int kMaxRows = 128;
-constexpr std::int64_t kBytes = 256;
+constexpr std::int64_t kBufferBytes = 256;
 const Error kRefused{ErrorCode::kDevice, "refused"};
 
 ModelSpec small_spec() {
@@ -40,15 +40,15 @@ class GpuBackendTest : public ::testing::Test {
     device_ = device.get();
     backend_ = std::make_unique<GpuBackend>(std::move(device));
     ASSERT_TRUE(backend_->prepare(small_spec(), kMaxRows).has_value());
-    for (Buffer* buffer : {&a_, &b_, &c_}) *buffer = *backend_->allocate(kBytes, "bytes");
+    for (Buffer* buffer : {&a_, &b_, &c_}) *buffer = *backend_->allocate(kBufferBytes, "bytes");
   }
 
   // A pass that copies a to b and b to c, where it has to be named. Was it?
   bool pass(const PassKey& key) {
     const bool named = backend_->begin(key);
     if (named) {
-      backend_->copy({a_.address(), b_.address(), kBytes});
-      backend_->copy({b_.address(), c_.address(), kBytes});
+      backend_->copy({a_.address(), b_.address(), kBufferBytes});
+      backend_->copy({b_.address(), c_.address(), kBufferBytes});
     }
     ticket_ = backend_->submit();
     return named;
@@ -92,9 +92,9 @@ TEST_F(GpuBackendTest, EveryPartOfAKeyTellsPassesApart) {
 
 TEST_F(GpuBackendTest, ARecordingDiesWithABufferThatItNames) {
   pass(rows(1));
-  { const Buffer unnamed = *backend_->allocate(kBytes, "bytes"); }
+  { const Buffer unnamed = *backend_->allocate(kBufferBytes, "bytes"); }
   EXPECT_FALSE(pass(rows(1)));
-  c_ = *backend_->allocate(kBytes, "bytes");
+  c_ = *backend_->allocate(kBufferBytes, "bytes");
   EXPECT_TRUE(pass(rows(1)));
 }
 
@@ -124,7 +124,7 @@ TEST_F(GpuBackendTest, AReplayThatFailsIsToldByWait) {
 
 TEST_F(GpuBackendTest, AnAbandonedPassIsNeitherRunNorKept) {
   ASSERT_TRUE(backend_->begin(rows(1)));
-  backend_->copy({a_.address(), b_.address(), kBytes});
+  backend_->copy({a_.address(), b_.address(), kBufferBytes});
   backend_->abandon();
   EXPECT_TRUE(device_->submitted.empty());
   EXPECT_TRUE(pass(rows(1)));

@@ -14,7 +14,7 @@ Result<NormalisedConversation> normalised(std::string_view messages) {
   return normalise_conversation(json, nullptr, {});
 }
 
-std::string rendered(std::string_view messages) {
+std::string rendered_messages(std::string_view messages) {
   const auto conversation = normalised(messages);
   if (!conversation) return conversation.error().message;
   const auto prompt = render_chat(conversation->conversation);
@@ -26,21 +26,21 @@ const std::string kEnd = "<|im_end|>\n<|im_start|>assistant\n<think>\n";
 // R041
 TEST(ChatNormalise, SystemMessagesAnywhereBecomeOneInFront) {
   EXPECT_EQ(
-      rendered(
+      rendered_messages(
           R"([{"role": "user", "content": "Hi"}, {"role": "system", "content": "Answer in capitals."},
                          {"role": "user", "content": "Why?"}])"),
       "<|im_start|>system\nAnswer in "
       "capitals.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>user\nWhy?" +
           kEnd);
   EXPECT_EQ(
-      rendered(
+      rendered_messages(
           R"([{"role": "developer", "content": " A "}, {"role": "system", "content": ""}, {"role": "user", "content": "Hi"},
                          {"role": "system", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "C"}]}])"),
       "<|im_start|>system\nA\n\nBC<|im_end|>\n<|im_start|>user\nHi" + kEnd);
 }
 
 std::string with_arguments(const std::string& arguments) {
-  return rendered(
+  return rendered_messages(
       R"([{"role": "user", "content": "q"}, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
       "function": {"name": "add", "arguments": )" +
       arguments + R"(}}]}, {"role": "tool", "tool_call_id": "1", "content": "3"},
@@ -76,7 +76,7 @@ TEST(ChatNormalise, ArgumentsThatDoNotParseAreKeptAsText) {
 TEST(ChatNormalise, TextListsEqualTheirJoinedTextInEachRole) {
   for (const std::string role : {"system", "developer", "user", "assistant", "tool"}) {
     const auto with = [&](const std::string& content) {
-      return rendered(R"([{"role": "user", "content": "q"}, {"role": ")" + role +
+      return rendered_messages(R"([{"role": "user", "content": "q"}, {"role": ")" + role +
                       R"(", "content": )" + content + "}]");
     };
     const std::string whole = with(R"("ab")");
@@ -92,29 +92,29 @@ TEST(ChatNormalise, TextListsEqualTheirJoinedTextInEachRole) {
 // R047
 TEST(ChatNormalise, NoContentIsOneThingHoweverItIsSaid) {
   const auto with = [](const std::string& content) {
-    return rendered(R"([{"role": "user", "content": "q"}, {"role": "assistant")" + content +
+    return rendered_messages(R"([{"role": "user", "content": "q"}, {"role": "assistant")" + content +
                     R"(, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}])");
   };
   const std::string absent = with("");
   EXPECT_THAT(absent, testing::HasSubstr("</think>\n\n<tool_call>"));
   for (const char* same : {R"(, "content": null)", R"(, "content": "")", R"(, "content": [])"})
     EXPECT_EQ(with(same), absent);
-  EXPECT_THAT(rendered(R"([{"role": "user"}, {"role": "assistant"}])"),
+  EXPECT_THAT(rendered_messages(R"([{"role": "user"}, {"role": "assistant"}])"),
               testing::HasSubstr("</think>\n\n<|im_end|>"));
 }
 
 TEST(ChatNormalise, OlderAndOtherNamesAreUnderstood) {
   EXPECT_EQ(
-      rendered(
+      rendered_messages(
           R"([{"role": "user", "content": "q"}, {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
                          {"role": "function", "name": "f", "content": "r"}])"),
-      rendered(
+      rendered_messages(
           R"([{"role": "user", "content": "q"}, {"role": "assistant", "tool_calls": [{"name": "f"}]},
                          {"role": "tool", "content": "r"}])"));
   EXPECT_EQ(
-      rendered(
+      rendered_messages(
           R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "reasoning": "r"}])"),
-      rendered(
+      rendered_messages(
           R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "reasoning_content": "r"}])"));
 }
 
@@ -127,18 +127,18 @@ TEST(ChatNormalise, WhatHasNoPlaceIsListed) {
 }
 
 TEST(ChatNormalise, FaultsAreNamed) {
-  EXPECT_EQ(rendered(R"([{"role": "user"}, {"role": "bot"}])"),
+  EXPECT_EQ(rendered_messages(R"([{"role": "user"}, {"role": "bot"}])"),
             "messages[1].role: found \"bot\", expected system, user, assistant or tool");
-  EXPECT_EQ(rendered(R"([{"role": "user"}, {"role": "assistant", "tool_calls": {"name": "f"}}])"),
+  EXPECT_EQ(rendered_messages(R"([{"role": "user"}, {"role": "assistant", "tool_calls": {"name": "f"}}])"),
             "messages[1].tool_calls: found an object, expected a list or null");
-  EXPECT_EQ(rendered(R"([{"role": "user", "tool_calls": [{"name": "f"}]}])"),
+  EXPECT_EQ(rendered_messages(R"([{"role": "user", "tool_calls": [{"name": "f"}]}])"),
             "messages[0].tool_calls: only an assistant message can hold calls");
-  EXPECT_EQ(rendered(R"([{"role": "user"}, {"role": "assistant", "reasoning_content": 3}])"),
+  EXPECT_EQ(rendered_messages(R"([{"role": "user"}, {"role": "assistant", "reasoning_content": 3}])"),
             "messages[1].reasoning_content: found a number, expected a string or null");
   EXPECT_EQ(
-      rendered(R"([{"role": "user"}, {"role": "system", "content": [{"type": "input_image"}]}])"),
+      rendered_messages(R"([{"role": "user"}, {"role": "system", "content": [{"type": "input_image"}]}])"),
       "messages[1]: a system message cannot hold pictures or videos");
-  EXPECT_EQ(rendered(R"({"role": "user"})"), "messages: found an object, expected a list");
+  EXPECT_EQ(rendered_messages(R"({"role": "user"})"), "messages: found an object, expected a list");
 }
 
 TEST(ChatNormalise, ToolsAndOptionsAreTakenOver) {

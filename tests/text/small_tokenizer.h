@@ -27,23 +27,22 @@ inline TokenizerJson added(int id, const std::string& content) {
 
 // 256 bytes, "ab" (256), "abc" (257), and the added token <end> (260).
 inline TokenizerJson small_tokenizer() {
-  using Json = TokenizerJson;
-  Json vocab = Json::object();
+  TokenizerJson vocab = TokenizerJson::object();
   for (int byte = 0; byte < 256; ++byte) vocab[byte_char(byte)] = byte;
   vocab["ab"] = 256;
   vocab["abc"] = 257;
-  const Json byte_level = {{"type", "ByteLevel"},
+  const TokenizerJson byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},
                            {"trim_offsets", false},
                            {"use_regex", false}};
-  const Json split = {{"type", "Split"},
+  const TokenizerJson split = {{"type", "Split"},
                       {"pattern", {{"Regex", R"(\p{M}| ?\p{L}+|\s+)"}}},
                       {"behavior", "Isolated"},
                       {"invert", false}};
-  return {{"added_tokens", Json::array({added(260, "<end>")})},
+  return {{"added_tokens", TokenizerJson::array({added(260, "<end>")})},
           {"normalizer", {{"type", "NFC"}}},
           {"pre_tokenizer",
-           {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level})}}},
+           {{"type", "Sequence"}, {"pretokenizers", TokenizerJson::array({split, byte_level})}}},
           {"post_processor", byte_level},
           {"decoder", byte_level},
           {"model",
@@ -53,7 +52,7 @@ inline TokenizerJson small_tokenizer() {
             {"byte_fallback", false},
             {"ignore_merges", false},
             {"vocab", vocab},
-            {"merges", Json::array({"a b", Json::array({"ab", "c"})})}}}};
+            {"merges", TokenizerJson::array({"a b", TokenizerJson::array({"ab", "c"})})}}}};
 }
 
 }  // namespace lily

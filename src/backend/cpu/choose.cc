@@ -12,7 +12,6 @@
 namespace lily::cpu {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kRankStep =
     8.0f;  // Times the temperature: the first bound keeps weights from e^-8 on.
 constexpr std::int64_t kNoCut = std::numeric_limits<std::int64_t>::max();

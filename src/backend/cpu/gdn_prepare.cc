@@ -10,7 +10,7 @@
 namespace lily::cpu {
 namespace {
 
-constexpr int kTileRows = 64;
+constexpr int kGdnTileRows = 64;
 constexpr int kWindowRows = kConvTaps - 1;
 constexpr std::size_t kRowBytes = kDeltaDim * sizeof(float);
 
@@ -109,7 +109,7 @@ void prepare_gates(const Kernels& kernels, const GdnPrepareArgs& args, const Row
 }  // namespace
 
 void CpuBackend::gdn_prepare(const GdnPrepareArgs& args) {
-  const RowTiles tiles(*args.control, kTileRows);
+  const RowTiles tiles(*args.control, kGdnTileRows);
   const std::int64_t n_blocks = channels(args) / kDeltaDim;
   pool_.parallel_for(tiles.count() * (n_blocks + 1), [&](std::int64_t task) {
     const RowTile tile = tiles.at(task / (n_blocks + 1));

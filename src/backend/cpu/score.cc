@@ -10,7 +10,7 @@ namespace lily::cpu {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kRankStep = 4.0f;
+constexpr float kScoreRankStep = 4.0f;
 
 // A row with a NaN or an infinity has no distribution: its results are NaN and its ids -1.
 void write_not_finite(const ScoreArgs& args, std::int64_t row) {
@@ -63,7 +63,7 @@ void CpuBackend::score(const ScoreArgs& args) {
     args.not_finite[row] = all.finite ? 0 : 1;
     if (!all.finite) return write_not_finite(args, row);
     score_row(args, row, rows.row(i), all,
-              Ranking(kernels_, rows.row(i), all.largest, kRankStep, keys_of(thread)));
+              Ranking(kernels_, rows.row(i), all.largest, kScoreRankStep, keys_of(thread)));
   });
   if (args.reference_log_probs == nullptr) return;
   const std::int64_t chunks = n_chunks(args.vocab_used);

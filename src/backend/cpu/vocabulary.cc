@@ -10,7 +10,6 @@
 namespace lily::cpu {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLowest = std::numeric_limits<float>::lowest();
 constexpr std::int64_t kSortAhead = 64;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "backend/args.h"
@@ -20,6 +21,8 @@ struct LogitRows {
 };
 LogitRows logit_rows(const PassControl& control, const float* logits, std::int32_t first,
                      std::int32_t vocab_rows, std::int32_t vocab_used);
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr std::int64_t n_chunks(std::int64_t vocab) {
   return (vocab + kVocabularyChunk - 1) / kVocabularyChunk;

@@ -5,14 +5,6 @@
 #include "base/check.h"
 
 namespace lily::gpu {
-namespace {
-
-std::uintptr_t number(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address);
-}
-
-}  // namespace
-
 void Buffers::add(const void* address, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   sizes_[number(address)] = bytes;

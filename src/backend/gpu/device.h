@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,6 +12,10 @@
 #include "backend/ops.h"
 
 namespace lily::gpu {
+
+inline std::uintptr_t number(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address);
+}
 
 class Device {
  public:

@@ -28,10 +28,6 @@ class TwinRecording final : public Device::Recording {
   Program program_;
 };
 
-std::uintptr_t number(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address);
-}
-
 // A word that could be a float's: small integers and zero look like numbers below the smallest.
 bool is_float(std::uint32_t word) {
   const float value = std::fabs(std::bit_cast<float>(word));
@@ -206,7 +202,8 @@ Result<void> TwinDevice::give(const Launch& launch) {
   std::vector<Range> ranges;
   std::copy(launch.reads.begin(), launch.reads.end(), std::back_inserter(ranges));
   std::copy(launch.writes.begin(), launch.writes.end(), std::back_inserter(ranges));
-  const bool indirect = std::any_of(ranges.begin(), ranges.end(), is_indirect);
+  const bool indirect = std::any_of(ranges.begin(), ranges.end(),
+                                    [](const Range& range) { return is_indirect(range); });
   if (indirect) {
     for (const Range& small : memory_->small()) ranges.push_back(small);
   }

@@ -2,21 +2,12 @@
 // operands, the same bits in every order of lanes, split into chunks and beside other segments.
 #include <cmath>
 
+#include "tests/backend/gpu/attention_cases.h"
 #include "tests/backend/gpu/gpu.h"
 #include "tests/backend/mixer_parts.h"
 
 namespace lily::cases {
 namespace {
-
-AttentionCase attention_case(const ModelSpec& spec, const std::vector<Piece>& pieces, int seed) {
-  Random random(static_cast<std::uint64_t>(seed));
-  return random_attention(random, spec, make_pass(spec, pieces, {}, random));
-}
-AttentionPrepareCase prepare_case(const ModelSpec& spec, const std::vector<Piece>& pieces,
-                                  int seed) {
-  Random random(static_cast<std::uint64_t>(seed));
-  return random_attention_prepare(random, spec, make_pass(spec, pieces, {}, random));
-}
 
 bool few(const AttentionCase& c) {
   return c.control.n_rows <= gpu::kFewRows;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/backend/gpu/attention_cases.h"
 #include "tests/backend/gpu/gpu.h"
 #include "tests/backend/mixer_parts.h"
 
@@ -50,16 +51,6 @@ std::vector<std::vector<Piece>> few_passes() {
           {{.position = 64}},
           {{.n_rows = 3, .position = 62}, {.n_rows = 2, .position = 0, .sequence = 1}},
           {{.position = 70 * kKvPageTokens + 5}}};
-}
-
-AttentionCase attention_case(const ModelSpec& spec, const std::vector<Piece>& pieces, int seed) {
-  Random random(static_cast<std::uint64_t>(seed));
-  return random_attention(random, spec, make_pass(spec, pieces, {}, random));
-}
-AttentionPrepareCase prepare_case(const ModelSpec& spec, const std::vector<Piece>& pieces,
-                                  int seed) {
-  Random random(static_cast<std::uint64_t>(seed));
-  return random_attention_prepare(random, spec, make_pass(spec, pieces, {}, random));
 }
 
 TEST(GpuDecode, AttentionHasTheSameBytesPackedAndUnpackedCoalescedAndScattered) {

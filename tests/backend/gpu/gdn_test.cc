@@ -8,7 +8,7 @@
 namespace lily::cases {
 namespace {
 
-GdnPrepareCase prepare_case(const ModelSpec& spec, const std::vector<Piece>& pieces, int seed) {
+GdnPrepareCase gdn_prepare_case(const ModelSpec& spec, const std::vector<Piece>& pieces, int seed) {
   Random random(static_cast<std::uint64_t>(seed));
   return random_gdn_prepare(random, spec, make_pass(spec, pieces, {}, random));
 }
@@ -37,7 +37,7 @@ void expect_near(const GdnScanCase& c, const Outputs& got) {
 TEST(GpuGdn, IsNearTheReferenceInEveryOrderOfLanes) {
   for (const auto& spec : {pocket_spec(), odd_spec()}) {
     for (const auto& pieces : mixed_passes()) {
-      const auto prepare = prepare_case(spec, pieces, 11);
+      const auto prepare = gdn_prepare_case(spec, pieces, 11);
       expect_near(prepare, run_in_every_order(prepare));
       const auto scan = scan_case(spec, pieces, 12);
       expect_near(scan, run_in_every_order(scan));
@@ -52,7 +52,7 @@ TEST(GpuGdn, TheFullModelsHeadsAreNearTheReference) {
   spec.n_value_heads = 32;
   for (const int n_rows : {1, 9}) {
     const std::vector<Piece> pieces = {{.n_rows = n_rows, .state_in = 1, .state_out = 0}};
-    const auto prepare = prepare_case(spec, pieces, 13);
+    const auto prepare = gdn_prepare_case(spec, pieces, 13);
     expect_near(prepare, run(gpu_backend(), prepare));
     const auto scan = scan_case(spec, pieces, 14);
     expect_near(scan, run(gpu_backend(), scan));
@@ -89,7 +89,7 @@ TEST(GpuGdn, ChunksOfAnySizeGiveTheBitsOfOnePass) {
   const std::vector<Piece> whole = {{.n_rows = 53, .position = 3, .state_in = 0, .state_out = 0}};
   for (const auto& spec : {pocket_spec(), odd_spec()}) {
     for (const int step : {1, 2, 5, 8, 9, 16, 17, 32}) {
-      expect_split(prepare_case(spec, whole, 15), kPrepareRows, step);
+      expect_split(gdn_prepare_case(spec, whole, 15), kPrepareRows, step);
       expect_split(scan_case(spec, whole, 16), kScanRows, step);
     }
   }
@@ -118,14 +118,14 @@ void expect_alone(const Case& c, const std::vector<std::vector<float> Case::*>& 
 
 TEST(GpuGdn, ASegmentBesideOthersGivesTheBitsOfItAlone) {
   for (const auto& pieces : mixed_passes()) {
-    expect_alone(prepare_case(pocket_spec(), pieces, 17), kPrepareRows, pieces);
+    expect_alone(gdn_prepare_case(pocket_spec(), pieces, 17), kPrepareRows, pieces);
     expect_alone(scan_case(pocket_spec(), pieces, 18), kScanRows, pieces);
   }
 }
 
 TEST(GpuGdn, ARecordingForMoreRowsGivesTheSame) {
   for (const auto& pieces : mixed_passes()) {
-    const auto prepare = prepare_case(odd_spec(), pieces, 21);
+    const auto prepare = gdn_prepare_case(odd_spec(), pieces, 21);
     EXPECT_EQ(run_with_spare_rows(gpu_backend(), prepare), run(gpu_backend(), prepare));
     const auto scan = scan_case(odd_spec(), pieces, 22);
     EXPECT_EQ(run_with_spare_rows(gpu_backend(), scan), run(gpu_backend(), scan));
@@ -135,7 +135,7 @@ TEST(GpuGdn, ARecordingForMoreRowsGivesTheSame) {
 #if !defined(LILY_GPU_TSAN)
 TEST(GpuGdn, TouchesWhatItDeclaresAndNothingElse) {
   for (const auto& pieces : mixed_passes()) {
-    const auto prepare = prepare_case(odd_spec(), pieces, 19);
+    const auto prepare = gdn_prepare_case(odd_spec(), pieces, 19);
     EXPECT_EQ(run_with_spare_rows(observed_backend(), prepare), run(gpu_backend(), prepare));
     const auto scan = scan_case(odd_spec(), pieces, 20);
     EXPECT_EQ(run_with_spare_rows(observed_backend(), scan), run(gpu_backend(), scan));

@@ -21,7 +21,7 @@ using gpu::DispatchRecord;
 constexpr double kBar = 1.1;
 constexpr std::uint64_t kCached = 65536;
 
-constexpr int kVocab = 4096;
+constexpr int kTrafficVocab = 4096;
 
 // The 35B with 10 experts of 256, of which a row touches 8 either way, and 4,096 entries of its
 // vocabulary.
@@ -35,7 +35,7 @@ ModelSpec traffic_spec() {
   spec.n_experts = 10;
   spec.n_chosen = 8;
   spec.expert_width = spec.shared_width = 512;
-  spec.vocab_rows = kVocab;
+  spec.vocab_rows = kTrafficVocab;
   return spec;
 }
 
@@ -251,15 +251,15 @@ TEST(GpuTraffic, NeighbouringLanesReadNeighbouringBytesOfTheCache) {
 // ---- choosing
 
 TEST(GpuTraffic, Vocabulary) {
-  const double v = kVocab, chunks = 16.0 * (kVocab + 1023) / 1024;
+  const double v = kTrafficVocab, chunks = 16.0 * (kTrafficVocab + 1023) / 1024;
   for (const bool kept : {false, true}) {
     Traffic traffic({.fused_head_choose = kept});
     Pass p(1, 0, {0});
     const auto head = random_head(p.random, p.spec, p.control);
     Sampling greedy;
-    greedy.generated.assign(kVocab, 0);
-    greedy.in_prompt.assign(kVocab, 0);
-    run_both(traffic.backend(), head, {greedy}, kVocab);
+    greedy.generated.assign(kTrafficVocab, 0);
+    greedy.in_prompt.assign(kTrafficVocab, 0);
+    run_both(traffic.backend(), head, {greedy}, kTrafficVocab);
     const double d = p.spec.hidden;
     const double product = matrix(v, d, 4) + floats(2 * d + v);
     if (kept) {
@@ -416,11 +416,11 @@ TEST(GpuTraffic, HeadOfFourRows) {
   Traffic traffic({.fused_head_choose = true});
   Pass p(4, 0, {0, 1, 2, 3});
   Sampling greedy;
-  greedy.generated.assign(kVocab, 0);
-  greedy.in_prompt.assign(kVocab, 0);
+  greedy.generated.assign(kTrafficVocab, 0);
+  greedy.in_prompt.assign(kTrafficVocab, 0);
   run_both(traffic.backend(), random_head(p.random, p.spec, p.control),
-           {greedy, greedy, greedy, greedy}, kVocab);
-  const double d = p.spec.hidden, v = kVocab, chunks = 4 * 16.0 * (kVocab + 1023) / 1024;
+           {greedy, greedy, greedy, greedy}, kTrafficVocab);
+  const double d = p.spec.hidden, v = kTrafficVocab, chunks = 4 * 16.0 * (kTrafficVocab + 1023) / 1024;
   expect_floors(traffic,
                 {{"head_chunks_4", matrix(v, d, 4) + floats(d) + 4 * floats(d + 2 * v) + chunks},
                  {"choose_stats", 4.0 * sizeof(SamplingControl)},
@@ -489,14 +489,14 @@ TEST(GpuTraffic, Rest) {
                 {{"attention_prepare", 2 * (floats(2 * q + 2 * kv) + cache(p.spec, 1)) +
                                            floats(2 * kHeadDim + kRotaryDims)}},
                 "2 rows");
-  auto score = random_score(p.random, 1, kVocab, kVocab);
+  auto score = random_score(p.random, 1, kTrafficVocab, kTrafficVocab);
   score.n_top = 0;
-  score.reference_log_probs.assign(kVocab, -8.0f);
+  score.reference_log_probs.assign(kTrafficVocab, -8.0f);
   run(traffic.backend(), score);
-  const double chunks = 16.0 * kVocab / 1024;
+  const double chunks = 16.0 * kTrafficVocab / 1024;
   expect_floors(traffic,
-                {{"vocabulary_stats", floats(kVocab) + chunks},
-                 {"score_rows", floats(2 * kVocab) + chunks + floats(4)}},
+                {{"vocabulary_stats", floats(kTrafficVocab) + chunks},
+                 {"score_rows", floats(2 * kTrafficVocab) + chunks + floats(4)}},
                 "4,096 entries");
 }
 

@@ -5,7 +5,7 @@ namespace lily::gpu::cuda {
 
 Result<std::unique_ptr<Device>> open_device() {
   return Error{ErrorCode::kUnsupported,
-               "this build has no CUDA: nvcc was not found when it was configured"};
+               "this build has no CUDA: when it was configured, there was no nvcc or no NVIDIA card (LILY_CUDA_TARGETS)"};
 }
 
 }  // namespace lily::gpu::cuda
