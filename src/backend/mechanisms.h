@@ -28,6 +28,8 @@ struct Mechanisms {
   bool block_attention = true;       // Off: long contexts take the path of short ones.
   bool coalesced_kv = true;          // Off: neighbouring lanes read bytes that are far apart.
   bool fused_head_choose = true;     // Off: choosing sweeps over the logits.
+  // Both.
+  bool own_kernels = true;           // Off: the kernels that every GPU shares, also where a card has its own.
   bool operator==(const Mechanisms&) const = default;
 };
 
@@ -53,6 +55,7 @@ inline constexpr MechanismField kMechanismFields[] = {
     {"block_attention", &Mechanisms::block_attention},
     {"coalesced_kv", &Mechanisms::coalesced_kv},
     {"fused_head_choose", &Mechanisms::fused_head_choose},
+    {"own_kernels", &Mechanisms::own_kernels},
 };
 
 // "NAME=on" or "NAME=off"; kInvalidArgument names what there is.

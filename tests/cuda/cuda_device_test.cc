@@ -1,6 +1,7 @@
 // The card through device.h: memory, order, and what goes wrong.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -83,18 +84,22 @@ TEST_F(CudaDeviceTest, MoreThanTheCardHoldsIsNoMemory) {
   EXPECT_TRUE(device_->allocate(4 * kWords, "words").has_value());
 }
 
-TEST_F(CudaDeviceTest, ALostDeviceIsToldByTheWaitAndByEveryOneAfter) {
-  const auto to = *device_->allocate(4 * kWords, "words");
-  Buffer nowhere(reinterpret_cast<void*>(std::uintptr_t{64}), 4 * kWords, nullptr);
+// Loses the card, for this process: true where every wait says so.
+bool lose_the_device(Device& device, const Launch& launch) {
   Program program;
-  program.add(copying(nowhere, to));
-  const auto recording = *device_->build(program);
-  device_->submit(recording, 1);
-  const auto failed = device_->wait(1);
-  ASSERT_FALSE(failed.has_value());
-  EXPECT_EQ(failed.error().code, ErrorCode::kDevice);
-  device_->submit(recording, 2);
-  EXPECT_FALSE(device_->wait(2).has_value());
+  program.add(launch);
+  const auto recording = *device.build(program);
+  device.submit(recording, 1);
+  const auto failed = device.wait(1);
+  device.submit(recording, 2);
+  return !failed && failed.error().code == ErrorCode::kDevice && !device.wait(2);
+}
+
+TEST_F(CudaDeviceTest, ALostDeviceIsToldByTheWaitAndByEveryOneAfter) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // In a process of its own.
+  const auto to = *device_->allocate(4 * kWords, "words");
+  const Buffer nowhere(reinterpret_cast<void*>(std::uintptr_t{64}), 4 * kWords, nullptr);
+  EXPECT_EXIT(std::_Exit(lose_the_device(*device_, copying(nowhere, to)) ? 0 : 1), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(CudaAbsentTest, AMachineWithoutIsToldWhatItLacks) {

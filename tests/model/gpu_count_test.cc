@@ -3,10 +3,7 @@
 
 #include <iostream>
 
-#include "backend/gpu/gpu_backend.h"
-#include "model/forward.h"
-#include "tests/gpu/paper_device.h"
-#include "weights/synth_config.h"
+#include "tests/model/paper_model.h"
 
 namespace lily {
 namespace {
@@ -15,46 +12,6 @@ namespace {
 constexpr std::size_t kKernels = 40 * 8 + 4;
 constexpr std::size_t kMaxKernels = 330;  // What a token may take.
 static_assert(kKernels <= kMaxKernels);
-
-// The 35B at addresses that hold nothing.
-class PaperModel {
- public:
-  explicit PaperModel(const Mechanisms& mechanisms = {})
-      : backend_(std::make_unique<gpu::PaperDevice>(), mechanisms) {
-    const auto spec = *synthetic_spec("35b", 0);
-    const auto config = parse_config(synthetic_config(spec), synthetic_generation_config(spec));
-    const ImageHeader header = plan_image(manifest(*config), WeightLayout::kRowMajor, 0);
-    weights_ = *backend_.allocate(header.data_bytes, "weights");
-    const std::span data(weights_.as<const std::byte>(), weights_.bytes());
-    LoadedWeights loaded;
-    loaded.config = *config;
-    loaded.image = WeightImage(header, data, nullptr);
-    const StateLimits state{.n_sequences = 1, .max_positions = 65536, .n_pages = 0, .n_slots = 1};
-    model_ = *create_model(backend_, loaded,
-                           {.state = state, .max_rows = 2048, .vocab_used = spec.vocab_rows});
-  }
-
-  const gpu::Program& record(int n_rows) {
-    PassControl& control = model_.buffers.control();
-    control.n_rows = n_rows;
-    control.n_segments = control.n_head_rows = 1;
-    control.segments[0] = {.first_row = 0,
-                           .n_rows = n_rows,
-                           .position = 0,
-                           .sequence = 0,
-                           .state_in = -1,
-                           .state_out = 0,
-                           .snapshots = -1,
-                           .reserved = 0};
-    EXPECT_TRUE(forward(backend_, model_, {.kind = HeadUse::Kind::kChoose}).has_value());
-    return *backend_.recorded({.rows_bound = n_rows, .head_blocks = 1});
-  }
-
- private:
-  gpu::GpuBackend backend_;
-  Buffer weights_;
-  Model model_;
-};
 
 TEST(GpuCount, ATokenOfThe35BTakesFewKernels) {
   PaperModel model;

@@ -48,8 +48,9 @@ class GpuBackend::PassRecorder final : public Recorder {
  private:
   void begin_part(HostStep before) {
     const bool concurrent = mechanisms().concurrent_dispatch;
-    parts_.push_back(
-        {std::move(before), Program(concurrent ? Barriers::kWhereNeeded : Barriers::kEverywhere)});
+    parts_.push_back({std::move(before),
+                      Program(concurrent ? Barriers::kWhereNeeded : Barriers::kEverywhere,
+                              mechanisms().own_kernels)});
   }
   void add(Launch launch) override {
     forget_derived(launch.writes);

@@ -19,13 +19,16 @@ enum class Barriers { kWhereNeeded, kEverywhere };
 
 class Program {
  public:
-  explicit Program(Barriers placing = Barriers::kWhereNeeded) : placing_(placing) {}
+  // own_kernels: the device may run kernels of its own in place of the launches'.
+  explicit Program(Barriers placing = Barriers::kWhereNeeded, bool own_kernels = true)
+      : placing_(placing), own_kernels_(own_kernels) {}
 
   // Puts a barrier before the launch if it conflicts with one since the last barrier. For launches
   // in this order no program has fewer: each barrier is as late as it can be.
   void add(Launch launch);
 
   std::span<const Launch> launches() const { return launches_; }
+  bool own_kernels() const { return own_kernels_; }
   bool barrier_before(std::size_t launch) const { return barrier_before_[launch]; }
   std::size_t barriers() const { return barriers_; }
   // Runs of launches without a barrier between them.
@@ -37,6 +40,7 @@ class Program {
 
  private:
   Barriers placing_;
+  bool own_kernels_;
   std::vector<Launch> launches_;
   std::vector<bool> barrier_before_;
   std::size_t barriers_ = 0, stage_start_ = 0;  // The first launch behind the last barrier.

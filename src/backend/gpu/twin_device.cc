@@ -226,7 +226,8 @@ Result<void> TwinDevice::give(const Launch& launch) {
 }
 
 Result<void> TwinDevice::run_on(Device& device, Launch launch) {
-  Program program;
+  // One launch, as it is: kernels of a device's own may do the work of several.
+  Program program(Barriers::kWhereNeeded, false);
   program.add(std::move(launch));
   LILY_TRY(auto recording, device.build(program));
   device.submit(std::move(recording), launches_);

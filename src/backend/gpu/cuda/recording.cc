@@ -57,7 +57,7 @@ Result<void> CudaRecording::add_nodes(const Program& program, const Modules& mod
   const Driver& cu = context_->use();
   LILY_RETURN_IF_ERROR(cu.check(cu.cuGraphCreate(&graph_, 0), "making a graph"));
   std::vector<CUgraphNode> before, stage;  // Nodes of the stage before, of this one.
-  for (const Node& node : lower(program, modules.card())) {
+  for (const Node& node : lower(program, program.own_kernels() ? modules.card() : Card{})) {
     if (node.barrier_before) {
       before = std::move(stage);
       stage.clear();
