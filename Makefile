@@ -60,8 +60,8 @@ test-tokens: setup-test
 test-oracle:
 	tools/pocket/check_goldens.sh
 test-gpu: setup-test
-	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target lily cuda_test
-	build/release/cuda_test
+	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target lily cuda_test engine_test
+	build/release/cuda_test && build/release/engine_test --gtest_filter='*OnACard*'
 	LILY_E2E_FULL=1 python3 -B tests/e2e/eval_test.py $(CURDIR)/build/release/lily $(CURDIR)
 test-clients: lily
 	tools/clients.sh

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ struct BackendOptions {
   std::string isa;                              // "" picks the best: "avx2", "portable", ...
   Activations activations = Activations::kInt8; // kF32 is the exact path of the CPU backend
   Mechanisms mechanisms = {};                   // Of a GPU
+  // Told while the first buffer that is adopted is copied to a device with memory of its own.
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_upload = {};
 };
 
 // Of the [kKvPageTokens, 256] keys of a page and KV head.

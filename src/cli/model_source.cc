@@ -36,7 +36,8 @@ Path beside_the_program() {
 
 void show_packing(ProgressLine& line, const PackProgress& progress) {
   constexpr const char* kDoing[] = {"waiting for another process that packs",
-                                    "checking what was packed before", "packing"};
+                                    "checking what was packed before", "packing",
+                                    "copying to the device"};
   const auto total = static_cast<double>(progress.total_bytes);
   const double share = total > 0 ? static_cast<double>(progress.done_bytes) / total : 0.0;
   line.show(kDoing[static_cast<int>(progress.phase)], share, human_bytes(total));

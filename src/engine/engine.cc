@@ -88,6 +88,15 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Path& folder, const Mode
   return std::make_unique<Tokenizer>(std::move(tokenizer));
 }
 
+Result<std::unique_ptr<Backend>> open_backend_of(const EngineOptions& options) {
+  if (options.make_backend) return options.make_backend();
+  BackendOptions how = options.backend_options;
+  how.on_upload = [progress = options.progress](std::uint64_t done, std::uint64_t total) {
+    if (progress) progress({.phase = PackProgress::Phase::kUploading, .done_bytes = done, .total_bytes = total});
+  };
+  return open_backend(options.backend, how);
+}
+
 double rate(double n, double seconds) {
   return n > 0 && seconds > 0 ? n / seconds : 0.0;
 }
@@ -130,7 +139,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   LILY_RETURN_IF_ERROR(check_options(options));
   auto impl = std::make_unique<Impl>();
   LILY_TRY(auto config, read_config(options.model));
-  LILY_TRY(impl->backend, options.make_backend ? options.make_backend() : open_backend(options.backend, options.backend_options));
+  LILY_TRY(impl->backend, open_backend_of(options));
   LILY_TRY(const MemoryPlan plan, settle_context(options, config, *impl->backend));
   LILY_TRY(impl->tokenizer, open_tokenizer(options.model, config.spec));
   LILY_TRY(const auto loaded, load_weights(options.model, std::move(config), {.layout = impl->backend->info().layout,

@@ -19,6 +19,7 @@ struct PackProgress {
     kWaiting,   // Another process packs the same image.
     kChecking,  // Verifying the finished part of an interrupted packing.
     kPacking,
+    kUploading,  // To memory of the device's own.
   };
   Phase phase = Phase::kPacking;
   std::uint64_t done_bytes = 0, total_bytes = 0;

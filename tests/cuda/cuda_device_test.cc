@@ -1,6 +1,7 @@
 // The card through device.h: memory, order, and what goes wrong.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -59,8 +60,15 @@ TEST_F(CudaDeviceTest, MemoryIsZeroAtFirstAndKeepsWhatIsWritten) {
 
 TEST_F(CudaDeviceTest, WeightsLargerThanAPieceArriveWhole) {
   const auto words = counting((std::size_t{70} << 20) / 4 + 3);
+  std::vector<std::uint64_t> told;
+  device_ = *cuda::open_device([&](std::uint64_t done, std::uint64_t total) {
+    EXPECT_EQ(total, 4 * words.size());
+    told.push_back(done);
+  });
   const auto buffer = *device_->adopt(std::as_bytes(std::span(words)), nullptr);
   EXPECT_EQ(words_of(buffer), words);
+  EXPECT_EQ(told.size(), 3u);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()) && told.back() == 4 * words.size());
 }
 
 TEST_F(CudaDeviceTest, LaunchesWaitForWhatTheyRead) {

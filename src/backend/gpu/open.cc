@@ -42,7 +42,7 @@ Result<std::unique_ptr<Backend>> open_metal(const BackendOptions& options) {
 }
 
 Result<std::unique_ptr<Backend>> open_cuda(const BackendOptions& options) {
-  return open_on(options, cuda::open_device);
+  return open_on(options, [&] { return cuda::open_device(options.on_upload); });
 }
 
 }  // namespace lily::gpu

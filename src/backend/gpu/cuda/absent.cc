@@ -3,7 +3,7 @@
 
 namespace lily::gpu::cuda {
 
-Result<std::unique_ptr<Device>> open_device() {
+Result<std::unique_ptr<Device>> open_device(UploadProgress) {
   return Error{ErrorCode::kUnsupported,
                "this build has no CUDA: when it was configured, there was no nvcc or no NVIDIA card (LILY_CUDA_TARGETS)"};
 }

@@ -37,10 +37,11 @@ CudaDevice::CudaDevice(std::shared_ptr<Context> context, std::shared_ptr<Memory>
             .memory_clock_hz = hertz(*context_, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
             .runs_ahead = true} {}
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::create() {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::create(UploadProgress on_upload) {
   LILY_TRY(auto context, Context::create());
   LILY_TRY(auto memory, Memory::create(context));
   std::unique_ptr<CudaDevice> device(new CudaDevice(context, std::move(memory)));
+  device->on_upload_ = std::move(on_upload);
   const Driver& cu = context->use();
   LILY_RETURN_IF_ERROR(
       cu.check(cu.cuStreamCreate(&device->replays_, CU_STREAM_NON_BLOCKING), "making a stream"));
@@ -60,7 +61,7 @@ Result<Buffer> CudaDevice::allocate(std::size_t bytes, std::string_view what) {
 }
 
 Result<Buffer> CudaDevice::adopt(std::span<const std::byte> bytes, std::shared_ptr<void>) {
-  return memory_->upload(bytes, "weights");
+  return memory_->upload(bytes, "weights", std::exchange(on_upload_, {}));
 }
 
 void CudaDevice::write(void* to, std::span<const std::byte> bytes) {
@@ -122,8 +123,8 @@ Result<void> CudaDevice::wait(Ticket ticket) {
   return std::move(failed_.extract(failed_.begin()).mapped());
 }
 
-Result<std::unique_ptr<Device>> open_device() {
-  return CudaDevice::create();
+Result<std::unique_ptr<Device>> open_device(UploadProgress on_upload) {
+  return CudaDevice::create(std::move(on_upload));
 }
 
 }  // namespace lily::gpu::cuda

@@ -9,6 +9,7 @@
 
 #include "backend/gpu/cuda/memory.h"
 #include "backend/gpu/cuda/modules.h"
+#include "backend/gpu/cuda/open.h"
 #include "backend/gpu/cuda/recording.h"
 #include "backend/gpu/device.h"
 
@@ -16,7 +17,7 @@ namespace lily::gpu::cuda {
 
 class CudaDevice final : public Device {
  public:
-  static Result<std::unique_ptr<CudaDevice>> create();
+  static Result<std::unique_ptr<CudaDevice>> create(UploadProgress on_upload);
   ~CudaDevice() override;
 
   const BackendInfo& info() const override { return info_; }
@@ -48,6 +49,7 @@ class CudaDevice final : public Device {
   std::shared_ptr<Memory> memory_;
   Modules modules_;
   BackendInfo info_;
+  UploadProgress on_upload_;
   CUstream replays_ = nullptr;
   std::deque<Replay> in_flight_;
   std::vector<CUevent> events_;  // Free ones.

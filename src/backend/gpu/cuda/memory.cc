@@ -75,14 +75,16 @@ Result<Buffer> Memory::allocate(std::size_t bytes, std::string_view what) {
   return buffer;
 }
 
-Result<Buffer> Memory::upload(std::span<const std::byte> bytes, std::string_view what) {
+Result<Buffer> Memory::upload(std::span<const std::byte> bytes, std::string_view what,
+                              const UploadProgress& progress) {
   LILY_TRY(auto buffer, take(bytes.size(), what));
-  LILY_RETURN_IF_ERROR(write(buffer.address(), bytes));
+  LILY_RETURN_IF_ERROR(write(buffer.address(), bytes, progress));
   return buffer;
 }
 
 // Two pieces take turns: one is filled while the other moves.
-Result<void> Memory::write(void* to, std::span<const std::byte> bytes) {
+Result<void> Memory::write(void* to, std::span<const std::byte> bytes,
+                           const UploadProgress& progress) {
   const std::lock_guard lock(mutex_);
   const Driver& cu = context_->use();
   std::size_t turn = 0;
@@ -95,6 +97,7 @@ Result<void> Memory::write(void* to, std::span<const std::byte> bytes) {
         cu.check(cu.cuMemcpyHtoDAsync(number(to) + at, piece.bytes, part.size(), copies_),
                  "copying to the card"));
     LILY_RETURN_IF_ERROR(cu.check(cu.cuEventRecord(piece.moved, copies_), "copying to the card"));
+    if (progress) progress(at + part.size(), bytes.size());
   }
   return cu.check(cu.cuStreamSynchronize(copies_), "copying to the card");
 }

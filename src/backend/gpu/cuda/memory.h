@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backend/gpu/cuda/context.h"
+#include "backend/gpu/cuda/open.h"
 #include "backend/ops.h"
 
 namespace lily::gpu::cuda {
@@ -23,10 +24,12 @@ class Memory {
   // Zeroed. A buffer keeps the context alive, not this object.
   Result<Buffer> allocate(std::size_t bytes, std::string_view what);
   // A copy of the bytes, moved while the next piece is fetched.
-  Result<Buffer> upload(std::span<const std::byte> bytes, std::string_view what);
+  Result<Buffer> upload(std::span<const std::byte> bytes, std::string_view what,
+                        const UploadProgress& progress);
 
   // Done on return.
-  Result<void> write(void* to, std::span<const std::byte> bytes);
+  Result<void> write(void* to, std::span<const std::byte> bytes,
+                     const UploadProgress& progress = {});
   Result<void> read(const void* from, std::span<std::byte> bytes);
 
  private:
