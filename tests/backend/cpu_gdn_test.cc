@@ -241,7 +241,7 @@ std::vector<double> scan_in_chunks(const LongRun& r, int n_rows) {
   return {c.states.delta.begin(), c.states.delta.end()};
 }
 
-// A token of decay g forgets old roundings: with a mean decay near 0.95 about 20 tokens' worth of
+// R033. A token of decay g forgets old roundings: with a mean decay near 0.95 about 20 tokens' worth of
 // 260 u each remain at worst, and roundings being of either sign, far less. A state kept in bf16
 // does not pass.
 TEST(CpuGdn, StateDoesNotDriftOverSixteenThousandTokens) {

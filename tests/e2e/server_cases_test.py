@@ -169,6 +169,18 @@ class SmallContext(ServerCase):
         self.assertEqual(got["lily"]["clamped"], ["max_tokens: 50, room for 6"])
 
 
+class DeclaredContext(ServerCase):
+    def test_r035_lengths_around_the_declared_limit(self):
+        for n, status in [(8191, 200), (8192, 400), (8193, 400)]:
+            got = self.server.post("/v1/completions", {"prompt": [262] * n, "max_tokens": 5, "temperature": 0, **ENDLESS})
+            self.assertEqual(got.status, status, got.body)
+            if status == 200:  # Room for one.
+                self.assertEqual((got.json()["usage"]["completion_tokens"], got.json()["choices"][0]["finish_reason"]), (1, "length"))
+            else:
+                self.assertEqual(got.error["code"], "context_length_exceeded")
+                self.assertIn("8192", got.error["message"])
+
+
 class Sampling(ServerCase):
     def test_r101_the_presence_penalty_acts_as_defined(self):
         asked = {"logprobs": True, "top_logprobs": 5, "max_tokens": 6}

@@ -1,0 +1,77 @@
+"""Cases of backends: what the server promises holds on each that this machine has, beside the CPU."""
+import json
+
+from harness import QUICK, lily, main
+from serving import Server, ServerCase, user
+
+ADA = "Ada is 7 years old, lives in Rome and owns: lamp. Answer in JSON with the keys name, age, city and items."
+PERSON = {"type": "object", "required": ["name", "age", "city", "items"], "additionalProperties": False, "properties": {
+    "name": {"type": "string"}, "age": {"type": "integer"}, "city": {"type": "string"}, "items": {"type": "array", "items": {"type": "string"}}}}
+SMALL = [({"type": "boolean"}, lambda v: isinstance(v, bool)), ({"enum": ["red", 2, None]}, lambda v: v in ("red", 2, None)),
+         ({"type": "string", "pattern": "^[a-c]{2}[0-9]$"}, lambda v: len(v) == 3), ({"type": "integer", "minimum": 3, "maximum": 12}, lambda v: 3 <= v <= 12),
+         ({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}, lambda v: 1 <= len(v) <= 2)]
+
+
+def others():
+    """A card where there is one; the emulator everywhere, but slowly."""
+    there = [one["name"] for one in json.loads(lily("doctor", "--json").out)["backends"] if one["available"]]
+    return [name for name in there if name in ("cuda", "metal")] + ([] if QUICK else ["emulator"])
+
+
+class Backends(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.others = [(name, Server("--backend", name)) for name in others()]
+
+    @classmethod
+    def tearDownClass(cls):
+        for name, server in cls.others:
+            assert server.stop() == 0, name
+        super().tearDownClass()
+
+    def on_each(self, work):
+        """What `work` says on the CPU, and whether the others say the same."""
+        expected = work(self.server)
+        for name, server in self.others:
+            with self.subTest(name):
+                self.assertEqual(work(server), expected)
+        return expected
+
+    def ask(self, server, messages, **fields):
+        got = server.post("/v1/chat/completions", self.body(messages, **fields))
+        self.assertEqual(got.status, 200, got.body)
+        return got.json()
+
+    def test_r015_reuse_is_the_same(self):
+        def turns(server):
+            messages, out = [], []
+            for question in ("What is the capital of France?", "What colour is snow?", "What is 17 + 25?"):
+                messages.append(user(question))
+                got = self.ask(server, messages)
+                out.append((got["usage"]["prompt_tokens"], got["usage"]["prompt_tokens_details"]["cached_tokens"]))
+                messages.append(got["choices"][0]["message"])
+            return out
+        turns_ = self.on_each(turns)
+        self.assertGreater(turns_[1][1], 0)
+        self.assertGreater(turns_[2][1], turns_[1][1])
+
+    def test_r075_structured_output_is_the_same(self):
+        def person(server):
+            format_ = {"type": "json_schema", "json_schema": {"name": "p", "schema": PERSON}}
+            return json.loads(self.ask(server, ADA, response_format=format_)["choices"][0]["message"]["content"])
+        got = self.server.post("/v1/chat/completions", self.body("Hi", max_tokens=1, response_format={"type": "json_object"}))
+        if got.status != 200:
+            self.skipTest("this build has no grammars (LILY_GRAMMAR)")
+        self.assertEqual(self.on_each(person), {"name": "Ada", "age": 7, "city": "Rome", "items": ["lamp"]})
+        for name, server in self.others:
+            for schema, fits in SMALL:
+                for fields in ({}, {"temperature": 2, "seed": 1}):
+                    with self.subTest(name, schema=schema, fields=fields):
+                        format_ = {"type": "json_schema", "json_schema": {"name": "p", "schema": schema}}
+                        choice = self.ask(server, "Hi", max_tokens=20, response_format=format_, **fields)["choices"][0]
+                        self.assertTrue(choice["finish_reason"] == "length" or fits(json.loads(choice["message"]["content"])), choice)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Cases of memory: what the server holds after many requests, in a long answer, and of a checkpoint's parts that it does not serve."""
+import json
+import random
+import shutil
+import socket
+import struct
+
+from harness import POCKET, QUICK, Case, lily, main, pocket_copy, replace
+from serving import CAPITAL_ANSWER, CAPITAL_QUESTION, COUNTING, ENDLESS, OFF, Server, ServerCase, long_text, tools, user
+
+CHAT = "/v1/chat/completions"
+VISION_BYTES = 100 << 20
+
+
+class Mixed(ServerCase):
+    arguments = ("--cache-mib", "16")  # Full after the warm-up.
+
+    def leave(self, body):
+        data = json.dumps(body).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port), 60) as client:
+            client.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+
+    def mixed(self, n, random_):
+        kinds = [lambda: self.chat(CAPITAL_QUESTION), lambda: self.stream(COUNTING, max_tokens=30), lambda: self.chat(long_text(20, seed=3), max_tokens=4),
+                 lambda: self.chat("What is the weather in Paris?", tools=tools()), lambda: self.refused(400, COUNTING, n=0),
+                 lambda: self.leave(self.body("Tell me a story.", max_tokens=500, **ENDLESS)),
+                 lambda: self.leave(self.body("Tell me a story.", max_tokens=500, stream=True, **ENDLESS)),
+                 lambda: self.server.post("/v1/messages", {"max_tokens": 4, "messages": [user("Hi")]}),
+                 lambda: self.server.post(CHAT, self.body("Hi", max_tokens=9, response_format={"type": "json_object"}))]
+        for _ in range(n):
+            random_.choice(kinds)()
+        self.eventually(lambda: self.server.metrics()["lily_requests_running"] == 0, "all have ended")
+
+    def counts(self):
+        with open(f"/proc/{self.server.process.pid}/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("Threads"))
+
+    def test_r111_memory_is_flat_behind_the_warm_up(self):
+        n = 60 if QUICK else 300
+        random_ = random.Random(5)
+        self.mixed(n, random_)
+        before, threads = self.server.rss_kib(), self.counts()
+        self.mixed(n, random_)
+        if not QUICK:  # A sanitizer keeps what was freed. A kibibyte a request, and a page of the allocator's arenas each way.
+            self.assertLess(self.server.rss_kib() - before, n + 1024)
+        self.eventually(lambda: self.counts() <= threads, "threads are as many as before")
+
+
+class Long(ServerCase):
+    arguments = ("--parallel", "1", "--cache-mib", "0", "--context", "1024")
+
+    def run_on(self, n):
+        got = self.chat("Tell me a story.", max_tokens=n, **ENDLESS)
+        self.assertEqual(got["usage"]["completion_tokens"], n)
+
+    def test_r113_nothing_grows_with_a_token_but_planned_rows(self):
+        if QUICK:
+            self.skipTest("a sanitizer keeps what was freed")
+        for n in (900, *[300] * 7):  # Every page that was planned has been touched, and what each thread allocates from is there.
+            self.run_on(n)
+        before = self.server.rss_kib()
+        for _ in range(4):
+            self.run_on(300)
+        self.assertLess(self.server.rss_kib() - before, before // 100)
+
+
+class Vision(Case):
+    def folder(self, name, with_vision):
+        folder = pocket_copy(name)
+        if not with_vision:
+            return folder
+        tensors = {f"vision_tower.blocks.{i}.weight": {"dtype": "BF16", "shape": [5 << 20], "data_offsets": [i * (10 << 20), (i + 1) * (10 << 20)]} for i in range(10)}
+        head = json.dumps(tensors).encode()
+        with open(folder / "vision.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(head)) + head)
+            file.truncate(8 + len(head) + VISION_BYTES)
+        index = json.loads((POCKET / "model.safetensors.index.json").read_text())
+        index["weight_map"].update({tensor: "vision.safetensors" for tensor in tensors})
+        replace(folder / "model.safetensors.index.json", json.dumps(index))
+        return folder
+
+    def held(self, folder):
+        server = Server("--model", folder)
+        got = server.post(CHAT, {"temperature": 0, "messages": [user(CAPITAL_QUESTION)], **OFF}).json()
+        self.assertEqual(got["choices"][0]["message"]["content"], CAPITAL_ANSWER)
+        held = server.rss_kib()
+        self.assertEqual(server.stop(), 0)
+        return held
+
+    def test_r115_a_vision_tower_is_left_on_the_disk(self):
+        plain, with_vision = self.folder("plain", False), self.folder("seeing", True)
+        for folder in (plain, with_vision):
+            self.held(folder)  # Packs.
+        if not QUICK:
+            self.assertLess(abs(self.held(with_vision) - self.held(plain)), VISION_BYTES >> 13)  # An eighth, in KiB.
+        plans = [json.loads(lily("doctor", "--json", "--model", folder).out)["plan"]["total_bytes"] for folder in (plain, with_vision)]
+        self.assertEqual(plans[0], plans[1])
+        told = lily("info", with_vision)
+        self.assertEqual(told.status, 0, told.err)
+        self.assertIn("vision", told.out)
+        shutil.rmtree(with_vision)
+
+
+if __name__ == "__main__":
+    main()
