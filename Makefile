@@ -8,7 +8,7 @@ CUDA_TARGETS ?= $(shell tools/cuda_targets.sh)
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 CTEST = ctest --output-on-failure -j $(JOBS) --test-dir
 
-.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-gpu test-clients test-agents test-page test-load test-bare test-arm format tidy clean
+.PHONY: all run test setup setup-test setup-dev setup-arm asan tsan clang libc++ bench compare fuzz test-full test-long test-tokens test-oracle test-gpu test-clients test-schema test-agents test-page test-load test-bare test-arm format tidy clean
 
 all: setup lily
 
@@ -65,6 +65,8 @@ test-gpu: setup-test
 	LILY_E2E_FULL=1 python3 -B tests/e2e/eval_test.py $(CURDIR)/build/release/lily $(CURDIR)
 test-clients: lily
 	tools/clients.sh
+test-schema: lily
+	tools/clients.sh schema
 test-agents: lily
 	tools/clients.sh agents
 test-page: lily
