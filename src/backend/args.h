@@ -283,6 +283,17 @@ struct ChooseArgs {
   std::int32_t vocab_rows, vocab_used;
 };
 
+// No step of the model: memory read and folded into words, which shows what reading alone costs (src/measure). A matrix is read
+// as a product of one row reads it; else `bytes`, a multiple of 16, from end to end. Nothing to read: one word is written, which shows
+// what a launch costs. The exclusive or of the words written is that of all words that were read.
+constexpr std::int64_t kFoldWords = 65536;  // More than the groups of any matrix of the family.
+struct FoldArgs {
+  QuantMatrix matrix;   // rows 0: none
+  const void* from;
+  std::int64_t bytes;   // At most kFoldWords * 64 KiB.
+  std::uint32_t* sink;  // [kFoldWords], of which the first so many are written as there are groups
+};
+
 // bytes from one address to another, in order with the steps around it: snapshots and forks of states.
 struct CopyArgs {
   const void* from;

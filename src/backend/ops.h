@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/args.h"
 #include "backend/mechanisms.h"
@@ -94,6 +95,21 @@ struct PassKey {
 
 using Ticket = std::uint64_t;
 
+// A piece of a pass as a device runs it, and how long it takes alone.
+struct PieceTime {
+  struct Work {
+    std::string step;    // Of those below: "gdn_project"
+    std::string kernel;  // That does it where no device has a better one; empty: the step is one piece
+  };
+  std::string kernel;      // What runs, as the device names it.
+  std::vector<Work> work;  // What it does; nothing: it prepares what another needs.
+  double seconds = 0;
+};
+struct PassTimes {
+  std::vector<PieceTime> pieces;  // In the order of the pass.
+  double seconds = 0;             // Of the whole pass, by the same clock.
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -129,6 +145,7 @@ class Backend {
   virtual void score(const ScoreArgs&) = 0;
   virtual void choose(const ChooseArgs&) = 0;
   virtual void copy(const CopyArgs&) = 0;
+  virtual void fold(const FoldArgs&) = 0;
   virtual Ticket submit() = 0;
   // Ends a pass in the middle of its naming, in place of submit(): no recording of its key is kept, and what its steps write
   // (states, KV rows past the position they began at, results) means nothing.
@@ -140,6 +157,12 @@ class Backend {
   virtual std::uint64_t barriers() const { return 0; }
   // Kernels handed to a device so far. 0: not counted.
   virtual std::uint64_t launches() const { return 0; }
+  // Times the pass that was submitted last, of a backend that records passes and has replayed it: whole, and piece by piece, each the
+  // median of so many repeats. It runs as often, on what lies in its buffers. kUnsupported where steps run at once: who calls them can
+  // time them.
+  virtual Result<PassTimes> time_last_pass(int /*repeats*/) {
+    return Error{ErrorCode::kUnsupported, "backend '" + info().name + "' records no passes whose kernels could be timed"};
+  }
 };
 
 // "cpu", "metal", "cuda", "emulator" or "reference"; kInvalidArgument names what there is, kUnsupported why it cannot be opened here.

@@ -1,5 +1,4 @@
-// lily bench, lily bench limits: speed of prefill and decode, as a share of what the machine can
-// read and compute.
+// lily bench: speed of prefill and decode, as a share of what the machine can read and compute.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +6,7 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
+#include "cli/machine_limits.h"
 #include "cli/model_source.h"
 #include "measure/limits.h"
 #include "measure/speed.h"
@@ -76,25 +76,6 @@ ordered_json spread_json(const Spread& s) {
   return {{"min", s.low}, {"median", s.median}, {"max", s.high}};
 }
 
-ordered_json limits_json(const MachineLimits& l) {
-  return {{"threads", l.threads},
-          {"bytes", l.bytes},
-          {"kernel", l.kernel},
-          {"read_bytes_per_second_one_thread", l.read_one},
-          {"read_bytes_per_second", l.read_all},
-          {"multiply_adds_per_second_one_thread", l.integer_one},
-          {"multiply_adds_per_second", l.integer_all}};
-}
-
-std::string limits_table(const MachineLimits& l) {
-  return fmt::format(
-             "read rate     {:8.2f} GB/s one thread, {:.2f} GB/s {} threads (over {} MiB)\n",
-             l.read_one / 1e9, l.read_all / 1e9, l.threads, l.bytes >> 20) +
-         fmt::format(
-             "integer rate  {:8.1f} G multiply-adds/s one thread, {:.1f} G/s {} threads ({})\n",
-             l.integer_one / 1e9, l.integer_all / 1e9, l.threads, l.kernel);
-}
-
 ordered_json prefill_json(const Measured& m, const TokenWork& work) {
   const double per_token = static_cast<double>(work.multiply_adds) +
                            static_cast<double>(work.head_multiply_adds) / m.prompt_tokens;
@@ -130,7 +111,7 @@ std::string rate_line(const ordered_json& rate) {
 }
 
 std::string as_table(const ordered_json& out, const MachineLimits& limits) {
-  std::string text = out["backend"].get<std::string>() + "\n" + limits_table(limits);
+  std::string text = out["backend"].get<std::string>() + "\n" + machine_limits_table(limits);
   for (const auto& row : out["prefill"]) {
     text +=
         fmt::format("prefill {:6}  {}, {:.1f} G multiply-adds/s, {:.0f} % of the integer rate\n",
@@ -160,7 +141,7 @@ Result<ordered_json> measure_all(Engine& engine, const BenchFlags& flags,
   InterruptScope interrupt;
   Bench bench(engine, flags, limits, interrupt);
   ordered_json out = {{"backend", engine.backend().description},
-                      {"limits", limits_json(limits)},
+                      {"limits", ordered_json::parse(machine_limits_json(limits))},
                       {"prefill", ordered_json::array()},
                       {"decode", ordered_json::array()}};
   for (const int n : flags.prefill) {
@@ -185,15 +166,6 @@ Result<int> execute(const BenchFlags& flags) {
   LILY_TRY(const auto engine, open_engine(flags.engine, {}));
   LILY_TRY(const auto out, measure_all(*engine, flags, limits));
   print_out(flags.json ? out.dump(2) + "\n" : as_table(out, limits));
-  return 0;
-}
-
-Result<int> execute(const LimitsFlags& flags) {
-  LILY_TRY(const auto limits,
-           measure_limits({.threads = flags.threads,
-                           .isa = flags.isa,
-                           .bytes = static_cast<std::size_t>(flags.mebibytes) << 20}));
-  print_out(flags.json ? limits_json(limits).dump(2) + "\n" : limits_table(limits));
   return 0;
 }
 

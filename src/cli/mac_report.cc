@@ -299,7 +299,7 @@ Part speed_part(const std::string& shape) {
   if (!spec) return failed_part(spec.error());
   const auto backend = open_backend("metal", {});
   if (!backend) return failed_part(backend.error());
-  const auto rates = measure_steps(**backend, *spec, kRepeats);
+  const auto rates = measure_steps(**backend, *spec, {.repeats = kRepeats});
   if (!rates) return failed_part(rates.error());
   Part part;
   part.json["shape"] = shape;

@@ -60,15 +60,20 @@ Result<Tokenizer> load_tokenizer(const Path& named) {
   return Tokenizer::load(folder / "tokenizer.json");
 }
 
+Result<Mechanisms> mechanisms_of(const std::vector<std::string>& assignments) {
+  Mechanisms mechanisms;
+  for (const auto& assignment : assignments) {
+    LILY_RETURN_IF_ERROR(set_mechanism(mechanisms, assignment));
+  }
+  return mechanisms;
+}
+
 Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const OpenWishes& wishes) {
   ProgressLine line(!wishes.quiet);
   EngineOptions options;
   LILY_TRY(options.model, model_folder(flags.model));
   options.backend = flags.backend;
-  Mechanisms mechanisms;
-  for (const auto& assignment : flags.mechanisms) {
-    LILY_RETURN_IF_ERROR(set_mechanism(mechanisms, assignment));
-  }
+  LILY_TRY(const Mechanisms mechanisms, mechanisms_of(flags.mechanisms));
   options.backend_options = {.threads = flags.threads,
                              .isa = flags.isa,
                              .activations = flags.exact ? Activations::kF32 : Activations::kInt8,

@@ -19,8 +19,11 @@ struct OpenWishes {
   int n_checkpoints = 0;
   int n_sequences = 1;               // Answers at a time.
   std::size_t checkpoint_bytes = 0;  // Kept of earlier prompts and answers.
-  bool quiet = false;  // No progress line.
+  bool quiet = false;                // No progress line.
 };
+
+// As they are after these assignments, "NAME=on" or "NAME=off".
+Result<Mechanisms> mechanisms_of(const std::vector<std::string>& assignments);
 
 Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const OpenWishes& wishes);
 

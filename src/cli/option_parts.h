@@ -39,6 +39,7 @@ struct BenchFamily {
   LimitsFlags limits;
 };
 
+void describe_limits(CLI::App& limits, LimitsFlags& flags);
 void describe_bench(CLI::App& app, BenchFamily& flags, ParsedLine& line);
 
 }  // namespace lily::cli

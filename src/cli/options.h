@@ -138,10 +138,20 @@ struct BenchFlags {
 };
 
 struct LimitsFlags {
+  Path model;        // Empty: random weights of a shape.
+  std::string spec;  // Empty: one that the backend is quick enough for.
+  int n_layers = 4;  // 0: all.
+  bool no_pack = false;
+  std::string backend = "cpu";
   int threads = 0;
-  std::string isa;  // Empty: the best there is.
+  std::string isa;                      // Empty: the best there is.
+  std::vector<std::string> mechanisms;  // "NAME=on" or "NAME=off"
   int mebibytes = 1024;
+  int rows = 512;
+  int depth = 4096;
+  int repeat = 5;
   bool json = false;
+  std::vector<std::string> given;  // All of it, as words of a command line.
 };
 
 using Command =

@@ -27,16 +27,6 @@ void describe_speed(CLI::App& bench, BenchFlags& flags) {
   bench.add_flag("--json", flags.json, "One JSON object");
 }
 
-void describe_limits(CLI::App& limits, LimitsFlags& flags) {
-  limits.add_option("--threads", flags.threads, "Threads; 0 is one for each core")
-      ->check(CLI::Range(0, 1024));
-  limits.add_option("--isa", flags.isa, "Instruction set instead of the best one");
-  limits.add_option("--mebibytes", flags.mebibytes, "Memory to read through")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  limits.add_flag("--json", flags.json, "One JSON object");
-}
-
 }  // namespace
 
 void describe_bench(CLI::App& app, BenchFamily& flags, ParsedLine& line) {

@@ -24,11 +24,14 @@ class StepCheck {
     LILY_TRY(auto* const to, floats(64));
     LILY_TRY(auto* const state, floats(kStateFloats));
     LILY_TRY(auto* const other, floats(kStateFloats));
+    LILY_TRY(auto* const sink, put(std::vector<std::uint32_t>(2 * kFoldWords)));
     if (backend_.begin({.rows_bound = 1, .head_blocks = 1})) {
       backend_.attention(attention);
       backend_.head(head);
       backend_.copy({from, to, 37});
       backend_.copy({state, other, kStateFloats * sizeof(float)});
+      backend_.fold({{}, state, kStateFloats * sizeof(float), sink});
+      backend_.fold({head.lm_head, nullptr, 0, sink + kFoldWords});
     }
     return backend_.wait(backend_.submit());
   }

@@ -9,7 +9,7 @@
 namespace lily {
 
 // attention of one row, head with the states that a draft head needs, copies of many bytes and
-// of odd ones. The backend is prepared for the spec.
+// of odd ones, memory and a matrix folded. The backend is prepared for the spec.
 Result<void> check_steps(Backend& backend, const ModelSpec& spec);
 
 }  // namespace lily

@@ -1,5 +1,5 @@
-// What the main steps of a decode pass move in a second, in the shapes of a model, with weights of
-// zeros: which kernel is far from what the device can read.
+// What a backend moves and computes in a second, step by step, in the shapes of a model, on memory
+// that is plausible and means nothing: which step is far from what the device can do.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,35 @@ namespace lily {
 
 struct StepRate {
   std::string step;
-  std::uint64_t bytes;  // Weights that the pass reads; of a copy what it reads and writes.
-  double seconds;       // The fastest of the repeats, from submit to the end of the wait.
+  int rows = 0;  // Of activations; 0: there are none.
+  std::uint64_t bytes =
+      0;  // Weights or cache that the pass reads; of a copy what it reads and writes.
+  double multiply_adds = 0;  // Of the products.
+  double seconds = 0;        // The fastest of the repeats, from submit to the end of the wait.
   double bytes_per_second() const { return static_cast<double>(bytes) / seconds; }
+  double multiply_adds_per_second() const { return multiply_adds / seconds; }
+};
+
+struct StepRatesRequest {
+  int repeats = 10;
+  // Nothing of the following where it is 0.
+  std::size_t read_bytes = 0;  // Memory read from end to end.
+  int rows = 0;                // The products once more, of so many rows.
+  int positions = 0;           // A row's attention over so many.
+  bool folds = false;          // What products of one row read, without their arithmetic.
 };
 
 // The first is a copy: the rate to hold the others to. Prepares the backend.
-Result<std::vector<StepRate>> measure_steps(Backend& backend, const ModelSpec& spec, int repeats);
+Result<std::vector<StepRate>> measure_steps(Backend& backend, const ModelSpec& spec,
+                                            const StepRatesRequest& request);
+
+// What it costs to hand work to the backend, from launches that do nothing.
+struct LaunchCosts {
+  double pass_seconds = 0;         // A pass of one launch, from submit to the end of the wait.
+  double dependent_seconds = 0;    // A launch more that waits for the one before.
+  double independent_seconds = 0;  // A launch more that does not.
+};
+// Prepares the backend.
+Result<LaunchCosts> measure_launches(Backend& backend, const ModelSpec& spec, int repeats);
 
 }  // namespace lily

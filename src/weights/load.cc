@@ -1,13 +1,11 @@
 // The order of a start: read, compare, use or pack, map. Packing to a file: pack_file.cc.
 #include "weights/load.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <system_error>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "weights/anonymous.h"
 #include "weights/hash.h"
 #include "weights/pack.h"
 #include "weights/pack_file.h"
@@ -54,20 +52,8 @@ Fit map_if_fitting(const Path& path, const ImageHeader& plan, WeightImage& out) 
   return {.fits = true};
 }
 
-// Anonymous memory in large pages where the system has them.
-Result<std::shared_ptr<void>> allocate(std::size_t bytes) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return system_error("reserving " + std::to_string(bytes) + " bytes for the weights", errno);
-  }
-#ifdef MADV_HUGEPAGE
-  ::madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-  return std::shared_ptr<void>(memory, [bytes](void* p) { ::munmap(p, bytes); });
-}
-
 Result<LoadedWeights> pack_in_memory(Source source, const LoadOptions& options) {
-  LILY_TRY(auto owner, allocate(source.plan.data_bytes));
+  LILY_TRY(auto owner, anonymous_memory(source.plan.data_bytes));
   const std::span data(static_cast<std::byte*>(owner.get()), source.plan.data_bytes);
   const ImageSource image(source.checkpoint, source.entries, source.plan);
   ImageHeader header = source.plan;

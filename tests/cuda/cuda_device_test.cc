@@ -84,6 +84,26 @@ TEST_F(CudaDeviceTest, LaunchesWaitForWhatTheyRead) {
   EXPECT_EQ(words_of(chain.back()), words);
 }
 
+TEST_F(CudaDeviceTest, AProgramAndEachOfItsKernelsAreTimed) {
+  std::vector<Buffer> chain;
+  for (int i = 0; i < 5; i++) chain.push_back(*device_->allocate(4 * kWords, "words"));
+  Program program;
+  for (std::size_t i = 1; i < chain.size(); i++) program.add(copying(chain[i - 1], chain[i]));
+  const auto times = device_->time(program, 3);
+  ASSERT_TRUE(times.has_value()) << times.error().message;
+  ASSERT_EQ(times->launches.size(), 4u);
+  double sum = 0;
+  for (std::size_t i = 0; i < 4; i++) {
+    EXPECT_EQ(times->launches[i].kernel, "copy_words");
+    EXPECT_EQ(times->launches[i].takes, std::vector<std::size_t>{i});
+    EXPECT_GT(times->launches[i].seconds, 0);
+    sum += times->launches[i].seconds;
+  }
+  // Each waits for the one before, in the pass as alone.
+  EXPECT_GT(times->seconds, sum / 3);
+  EXPECT_LT(times->seconds, sum * 3);
+}
+
 TEST_F(CudaDeviceTest, MoreThanTheCardHoldsIsNoMemory) {
   const auto refused = device_->allocate(std::size_t{1} << 50, "a petabyte");
   ASSERT_FALSE(refused.has_value());

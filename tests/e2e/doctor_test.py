@@ -138,10 +138,32 @@ class SynthAndBench(Case):
         self.assertGreater(got["memory"]["resident_bytes"], got["memory"]["anonymous_bytes"])
 
     def test_limits_are_measured(self):
-        got = self.succeeds("bench", "limits", "--json", "--mebibytes", "64", "--threads", "1").json()
+        small = ("--mebibytes", "64", "--threads", "1", "--spec", "pocket", "--layers", "4", "--rows", "32", "--depth", "100", "--repeat", "2")
+        got = self.succeeds("bench", "limits", "--json", *small).json()
         self.assertEqual((got["threads"], got["bytes"]), (1, 64 << 20))
         self.assertGreater(got["read_bytes_per_second"], 1e8)
         self.assertGreater(got["multiply_adds_per_second"], 1e8)
+        self.assertEqual(got["provenance"]["backend"], "cpu")
+        self.assertIn("--rows=32", got["provenance"]["options"])
+        self.assertGreater(got["launches"]["pass_seconds"], 0)
+        steps = {(step["step"], step["rows"]): step for step in got["steps"]}
+        self.assertGreater(steps["head", 1]["bytes_per_second"], 0)
+        self.assertGreater(steps["head, read only", 0]["bytes_per_second"], 0)
+        self.assertGreater(steps["experts, up", 32]["multiply_adds_per_second"], 0)
+        for kind, rows, position in (("decode", 1, 100), ("prefill", 32, 0)):
+            table = got[kind]
+            self.assertEqual((table["rows"], table["position"]), (rows, position))
+            self.assertAlmostEqual(table["sum_seconds"], sum(row["seconds"] for row in table["kernels"]))
+            calls = {row["steps"]: row["calls"] for row in table["kernels"]}
+            self.assertEqual((calls["embed"], calls["gdn_scan"], calls["attention"], calls["route"]), (1, 3, 1, 4))
+            for row in table["kernels"]:
+                self.assertAlmostEqual(row["share"], row["floor_seconds"] / row["seconds"])
+
+    def test_limits_that_cannot_be_measured_are_refused(self):
+        for status, *flags in ((2, "--spec", "7b"), (2, "--rows", "2049"), (2, "--depth", "0"), (2, "--model", "x", "--spec", "pocket"),
+                               (2, "--backend", "tpu"), (3, "--model", scratch / "nowhere"), (4, "--mechanism", "matrix_units=off"),
+                               (2, "--isa", "avx1024")):
+            self.assertEqual(lily("bench", "limits", "--mebibytes", "1", *flags).status, status, flags)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ class LazyBackend final : public Backend {
     });
   }
   void copy(const CopyArgs& args) override { later<&Backend::copy>(args); }
+  void fold(const FoldArgs& args) override { later<&Backend::fold>(args); }
   Ticket submit() override {
     waiting_.push_back(std::exchange(named_, {}));
     return ++submitted_;

@@ -43,16 +43,15 @@ class EmulatorDeviceTest : public ::testing::Test {
     return value;
   }
 
-  Ticket submit(const Buffer& from, const Buffer& to, Grid grid = {}) {
+  static Launch copying(const Buffer& from, const Buffer& to, Grid grid = {}) {
     const CopyParams params{from.as<unsigned char>(), to.as<unsigned char>(), kRowBytes, 0};
     const auto bytes = std::as_bytes(std::span(&params, 1));
+    return {find_kernel("copy_words"),         {bytes.begin(), bytes.end()},   grid, 256,
+            {range(from.as<float>(), kWidth)}, {range(to.as<float>(), kWidth)}};
+  }
+  Ticket submit(const Buffer& from, const Buffer& to, Grid grid = {}) {
     Program program;
-    program.add({find_kernel("copy_words"),
-                 {bytes.begin(), bytes.end()},
-                 grid,
-                 256,
-                 {range(from.as<float>(), kWidth)},
-                 {range(to.as<float>(), kWidth)}});
+    program.add(copying(from, to, grid));
     device_->submit(*device_->build(program), ++ticket_);
     return ticket_;
   }
@@ -113,6 +112,20 @@ TEST_F(EmulatorDeviceTest, ReplaysBehindOneThatFailsRunAndEachErrorBelongsToItsT
   EXPECT_THAT(device_->wait(bad).error().message, HasSubstr("copy_words"));
   EXPECT_TRUE(device_->wait(next).has_value());
   EXPECT_EQ(read(other_), 3.0f);
+}
+
+TEST_F(EmulatorDeviceTest, TimingReplaysAProgramAndNamesItsLaunches) {
+  Program program;
+  program.add(copying(x_, y_));
+  program.add(copying(y_, z_));
+  const auto times = device_->time(program, 3);
+  ASSERT_TRUE(times.has_value()) << times.error().message;
+  EXPECT_EQ(read(z_), 3.0f);
+  ASSERT_EQ(times->launches.size(), 2u);
+  EXPECT_EQ(times->launches[1].kernel, "copy_words");
+  EXPECT_EQ(times->launches[1].takes, std::vector<std::size_t>{1});
+  for (const LaunchTime& launch : times->launches) EXPECT_GT(launch.seconds, 0);
+  EXPECT_GT(times->seconds, 0);
 }
 
 TEST_F(EmulatorDeviceTest, WhatWasSubmittedIsDoneBeforeTheDeviceGoes) {

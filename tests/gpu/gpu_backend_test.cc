@@ -73,6 +73,20 @@ TEST_F(GpuBackendTest, APassIsNamedOnceAndReplayedAfterwards) {
   EXPECT_EQ(backend_->recorded(rows(1))->stages(), 2u);
 }
 
+TEST_F(GpuBackendTest, TheLastPassIsTimedByTheStepsThatItsLaunchesAreOf) {
+  pass(rows(1));
+  device_->times = {.launches = {{"fast", {0, 1}, 0.25}, {"before", {}, 0.5}}, .seconds = 0.75};
+  const auto times = backend_->time_last_pass(3);
+  ASSERT_TRUE(times.has_value()) << times.error().message;
+  EXPECT_EQ(times->seconds, 0.75);
+  ASSERT_EQ(times->pieces.size(), 2u);
+  EXPECT_EQ(times->pieces[0].kernel, "fast");
+  ASSERT_EQ(times->pieces[0].work.size(), 2u);
+  EXPECT_EQ(times->pieces[0].work[1].step, "copy");
+  EXPECT_EQ(times->pieces[0].work[1].kernel, "copy_words");
+  EXPECT_TRUE(times->pieces[1].work.empty());
+}
+
 TEST_F(GpuBackendTest, EveryPartOfAKeyTellsPassesApart) {
   const float log_probs = 0;
   const std::int32_t tokens = 0;

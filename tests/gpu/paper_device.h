@@ -40,10 +40,12 @@ class PaperDevice final : public Device {
     submitted.push_back(ticket);
   }
   Result<void> wait(Ticket) override { return take(wait_error); }
+  Result<ProgramTime> time(const Program&, int) override { return times; }
 
   std::optional<Error> load_error, build_error, wait_error;  // Of the next call.
   std::int32_t read_word = 0;                                // What all memory holds.
   int builds = 0;
+  ProgramTime times;  // What timing finds.
   std::vector<Ticket> submitted;
 
  private:

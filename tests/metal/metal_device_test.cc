@@ -49,6 +49,29 @@ TEST_F(MetalDeviceTest, MorePassesThanAQueueHoldsAreTaken) {
   EXPECT_EQ(fake_metal::command_buffers_begun(), 100);
 }
 
+TEST_F(MetalDeviceTest, TimingTakesACommandBufferALaunchAndTheGpusClock) {
+  open();
+  fake_metal::set_faults({.delay_ms = 20});
+  const auto times = device_->time(two_norms(), 2);
+  ASSERT_TRUE(times.has_value()) << times.error().message;
+  EXPECT_EQ(fake_metal::command_buffers_begun(), 2 * 3);
+  expect_normed(z_);
+  ASSERT_EQ(times->launches.size(), 2u);
+  EXPECT_EQ(times->launches[1].kernel, "head_states");
+  EXPECT_EQ(times->launches[1].takes, std::vector<std::size_t>{1});
+  for (const double seconds :
+       {times->seconds, times->launches[0].seconds, times->launches[1].seconds})
+    EXPECT_GE(seconds, 0.02);
+}
+
+TEST_F(MetalDeviceTest, TimingTellsWhatTheGpuRefuses) {
+  open();
+  fake_metal::set_faults({.command_buffer = 1});
+  const auto times = device_->time(two_norms(), 1);
+  ASSERT_FALSE(times.has_value());
+  EXPECT_THAT(times.error().message, HasSubstr("planted"));
+}
+
 TEST_F(MetalDeviceTest, MemoryIsZeroedAndMayOutliveTheDevice) {
   open();
   const Buffer rows = *device_->allocate(kEntries * 4, "rows");

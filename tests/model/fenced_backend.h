@@ -71,6 +71,7 @@ class FencedBackend final : public Backend {
   void score(const ScoreArgs& args) override { step("score", [&] { inner_->score(args); }); }
   void choose(const ChooseArgs& args) override { step("choose", [&] { inner_->choose(args); }); }
   void copy(const CopyArgs& args) override { step("copy", [&] { inner_->copy(args); }); }
+  void fold(const FoldArgs& args) override { step("fold", [&] { inner_->fold(args); }); }
   Ticket submit() override {
     end_pass();
     return inner_->submit();

@@ -44,6 +44,7 @@ class CpuBackend final : public Backend {
   void score(const ScoreArgs&) override;
   void choose(const ChooseArgs&) override;
   void copy(const CopyArgs&) override;
+  void fold(const FoldArgs&) override;
   Ticket submit() override { return ++ticket_; }
   void abandon() override {}
   Result<void> wait(Ticket) override { return {}; }

@@ -38,6 +38,8 @@ struct Kernels {
   GdnKernels gdn;
   AttentionKernels attention;
   VocabularyKernels vocabulary;
+  // The exclusive or of all 32-bit words of n_bytes, a multiple of 16.
+  std::uint32_t (*fold)(const std::byte* bytes, std::int64_t n_bytes);
 };
 
 const Kernels& kernels_portable();

@@ -139,6 +139,17 @@ void Linear::multiply_add(const Rows& rows, const Product& product) {
   run({rows.n, exact_, Epilogue::kAdd}, {&product, 1});
 }
 
+void Linear::fold(const QuantMatrix& weight, std::uint32_t* sink) {
+  const std::int64_t blocks = blocks_of(weight), chunk = chunk_blocks(blocks, kMostChunkBlocks);
+  const auto block_bytes =
+      static_cast<std::int64_t>(record_bytes(weight.bits)) * (weight.cols / kQuantGroup);
+  LILY_CHECK(n_chunks(blocks, chunk) <= kFoldWords);
+  pool_.parallel_for(n_chunks(blocks, chunk), [&](std::int64_t task) {
+    const LinearJob part = job(weight, task * chunk, std::min(chunk, blocks - task * chunk));
+    sink[task] = kernels_.fold(part.blocks, part.n_blocks * block_bytes);
+  });
+}
+
 float* Linear::route(const RouteArgs& args) {
   const std::int64_t n = args.control->n_rows;
   const Norm norm{.weight = args.norm, .eps = args.eps, .out = args.x};

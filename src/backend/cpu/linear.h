@@ -48,6 +48,8 @@ class Linear {
   // Always with fp32 activations: args.x = rmsnorm(h), shared_weight [T] = the product with the
   // shared gate, as it is. Returns the router's logits [T, E], valid until the next call.
   float* route(const RouteArgs& args);
+  // What a product of one row reads of the weights, in the same jobs, folded into a word a job.
+  void fold(const QuantMatrix& weight, std::uint32_t* sink);
   // The steps of these names, whole: experts.cc.
   void experts_up(const ExpertsUpArgs& args);
   void experts_down(const ExpertsDownArgs& args);

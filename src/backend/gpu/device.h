@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/gpu/program.h"
 #include "backend/ops.h"
@@ -16,6 +18,18 @@ namespace lily::gpu {
 inline std::uintptr_t number(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address);
 }
+
+// What a device runs for some launches of a program, often for one, and how long it takes alone.
+struct LaunchTime {
+  std::string kernel;  // As the device names it.
+  // Launches whose work it does; none: it prepares what another needs.
+  std::vector<std::size_t> takes;
+  double seconds = 0;
+};
+struct ProgramTime {
+  std::vector<LaunchTime> launches;  // In the order of the program.
+  double seconds = 0;                // A whole replay, by the same clock.
+};
 
 class Device {
  public:
@@ -54,6 +68,12 @@ class Device {
   // Until every replay up to this ticket is done; later ones go on. The error of a replay is told
   // by the first wait that covers it; of several, that of the earliest.
   virtual Result<void> wait(Ticket ticket) = 0;
+
+  // Replays a program while nothing else runs, whole and what it runs by itself, each the median of
+  // so many repeats, by the device's own clock where it has one.
+  virtual Result<ProgramTime> time(const Program& /*program*/, int /*repeats*/) {
+    return Error{ErrorCode::kUnsupported, "device '" + info().name + "' times no kernels"};
+  }
 };
 
 }  // namespace lily::gpu

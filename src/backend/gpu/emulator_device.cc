@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "backend/gpu/declared.h"
+#include "backend/gpu/median.h"
 #include "base/check.h"
 
 namespace lily::gpu {
@@ -28,6 +30,16 @@ class EmulatorRecording final : public Device::Recording {
 
  private:
   Program program_;
+};
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
@@ -225,6 +237,30 @@ Result<void> EmulatorDevice::wait(Ticket ticket) {
   }
   if (first) return *std::move(first);
   return {};
+}
+
+Result<ProgramTime> EmulatorDevice::time(const Program& program, int repeats) {
+  LILY_CHECK(repeats > 0);
+  const auto launches = program.launches();
+  std::vector<std::vector<double>> runs(launches.size());
+  std::vector<double> whole;
+  const auto run_once = [&](Emulator& emulator) -> Result<void> {
+    if (observe_) emulator.clear_records();
+    const Stopwatch all;
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const Stopwatch one;
+      LILY_RETURN_IF_ERROR(dispatch(emulator, program, i, i + 1));
+      runs[i].push_back(one.seconds());
+    }
+    emulator.barrier();
+    whole.push_back(all.seconds());
+    return {};
+  };
+  for (int i = 0; i < repeats; ++i) LILY_RETURN_IF_ERROR(with_memory(run_once));
+  ProgramTime out{.launches = {}, .seconds = median(std::move(whole))};
+  for (std::size_t i = 0; i < launches.size(); ++i)
+    out.launches.push_back({launches[i].kernel->name, {i}, median(std::move(runs[i]))});
+  return out;
 }
 
 }  // namespace lily::gpu

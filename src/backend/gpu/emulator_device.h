@@ -30,6 +30,8 @@ class EmulatorDevice final : public Device {
   Result<std::shared_ptr<Recording>> build(const Program& program) override;
   void submit(std::shared_ptr<Recording> recording, Ticket ticket) override;
   Result<void> wait(Ticket ticket) override;
+  // By the host's clock.
+  Result<ProgramTime> time(const Program& program, int repeats) override;
 
   // For tests that dispatch launches themselves: `run` runs behind all replays, on their thread,
   // and kernels may touch the memory meanwhile.

@@ -67,6 +67,7 @@ class GpuBackend final : public Backend {
   void score(const ScoreArgs& args) override;
   void choose(const ChooseArgs& args) override;
   void copy(const CopyArgs& args) override;
+  void fold(const FoldArgs& args) override;
   // What a device refuses is told by wait().
   Ticket submit() override;
   void abandon() override;
@@ -74,6 +75,8 @@ class GpuBackend final : public Backend {
 
   std::uint64_t barriers() const override { return barriers_; }
   std::uint64_t launches() const override { return launches_; }
+  // What a host step would do is left out.
+  Result<PassTimes> time_last_pass(int repeats) override;
 
   // The recording of a key, of one with host steps what comes before the first; null where there is
   // none.
@@ -94,7 +97,8 @@ class GpuBackend final : public Backend {
 
   // Of the pass that is being named. What an earlier step left for the next one to do with its own
   // work is recorded now, since another step came.
-  Recorder& recorder();
+  Recorder& recorder(std::string_view step);
+  void settle();
   // What a recorded pass is for the device; or what the device refuses.
   Result<void> build(std::vector<Part>& parts);
   void replay(const Recorded& pass);

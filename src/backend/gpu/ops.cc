@@ -44,6 +44,7 @@ class GpuBackend::PassRecorder final : public Recorder {
   std::optional<AttentionPrepareArgs> prepare;
   // Left by head for the choose that follows.
   std::optional<HeadArgs> head;
+  std::string_view current_step;
 
  private:
   void begin_part(HostStep before) {
@@ -54,6 +55,7 @@ class GpuBackend::PassRecorder final : public Recorder {
   }
   void add(Launch launch) override {
     forget_derived(launch.writes);
+    launch.step = current_step;
     parts_.back().program.add(std::move(launch));
   }
 
@@ -163,70 +165,83 @@ bool GpuBackend::begin(const PassKey& key) {
   return true;
 }
 
-Recorder& GpuBackend::recorder() {
+void GpuBackend::settle() {
   LILY_CHECK(recording_ != nullptr);
-  if (const auto prepare = std::exchange(recording_->prepare, std::nullopt))
+  if (const auto prepare = std::exchange(recording_->prepare, std::nullopt)) {
+    recording_->current_step = "attention_prepare";
     record_attention_prepare(*recording_, *prepare);
-  if (const auto head = std::exchange(recording_->head, std::nullopt))
+  }
+  if (const auto head = std::exchange(recording_->head, std::nullopt)) {
+    recording_->current_step = "head";
     record_head(*recording_, *head);
+  }
+}
+
+Recorder& GpuBackend::recorder(std::string_view step) {
+  settle();
+  recording_->current_step = step;
   return *recording_;
 }
 
 void GpuBackend::embed(const EmbedArgs& args) {
-  record_embed(recorder(), args);
+  record_embed(recorder("embed"), args);
 }
 void GpuBackend::gdn_project(const GdnProjectArgs& args) {
-  record_gdn_project(recorder(), args);
+  record_gdn_project(recorder("gdn_project"), args);
 }
 void GpuBackend::gdn_prepare(const GdnPrepareArgs& args) {
-  record_gdn_prepare(recorder(), args);
+  record_gdn_prepare(recorder("gdn_prepare"), args);
 }
 void GpuBackend::gdn_scan(const GdnScanArgs& args) {
-  record_gdn_scan(recorder(), args);
+  record_gdn_scan(recorder("gdn_scan"), args);
 }
 void GpuBackend::project_residual(const ProjectResidualArgs& args) {
-  record_project_residual(recorder(), args);
+  record_project_residual(recorder("project_residual"), args);
 }
 void GpuBackend::attention_project(const AttentionProjectArgs& args) {
-  record_attention_project(recorder(), args);
+  record_attention_project(recorder("attention_project"), args);
 }
 void GpuBackend::attention_prepare(const AttentionPrepareArgs& args) {
-  if (attention_prepares(recorder()))
+  if (attention_prepares(recorder("attention_prepare")))
     recording_->prepare = args;
   else
-    record_attention_prepare(recorder(), args);
+    record_attention_prepare(*recording_, args);
 }
 void GpuBackend::attention(const AttentionArgs& args) {
   LILY_CHECK(recording_ != nullptr);
   const auto prepare = std::exchange(recording_->prepare, std::nullopt);
-  record_attention(recorder(), args, prepare ? &*prepare : nullptr);
+  record_attention(recorder("attention"), args, prepare ? &*prepare : nullptr);
 }
 void GpuBackend::route(const RouteArgs& args) {
-  record_route(recorder(), args);
+  record_route(recorder("route"), args);
 }
 void GpuBackend::experts_up(const ExpertsUpArgs& args) {
-  record_experts_up(recorder(), args);
+  record_experts_up(recorder("experts_up"), args);
 }
 void GpuBackend::experts_down(const ExpertsDownArgs& args) {
-  record_experts_down(recorder(), args);
+  record_experts_down(recorder("experts_down"), args);
 }
 void GpuBackend::head(const HeadArgs& args) {
-  if (choose_takes_head(recorder()))
+  if (choose_takes_head(recorder("head")))
     recording_->head = args;
   else
-    record_head(recorder(), args);
+    record_head(*recording_, args);
 }
 void GpuBackend::score(const ScoreArgs& args) {
-  record_score(recorder(), args);
+  record_score(recorder("score"), args);
 }
 void GpuBackend::choose(const ChooseArgs& args) {
   LILY_CHECK(recording_ != nullptr);
   const auto head = std::exchange(recording_->head, std::nullopt);
-  record_choose(recorder(), args, head ? &*head : nullptr);
+  record_choose(recorder("choose"), args, head ? &*head : nullptr);
 }
 
 void GpuBackend::copy(const CopyArgs& args) {
-  record_copy(recorder(), args);
+  record_copy(recorder("copy"), args);
+}
+
+void GpuBackend::fold(const FoldArgs& args) {
+  record_fold(recorder("fold"), args);
 }
 
 Result<void> GpuBackend::build(std::vector<Part>& parts) {
@@ -260,7 +275,7 @@ void GpuBackend::replay(const Recorded& pass) {
 Ticket GpuBackend::submit() {
   LILY_CHECK(in_pass_);
   in_pass_ = false;
-  if (recording_ != nullptr) recorder();
+  if (recording_ != nullptr) settle();
   if (const auto pass = std::exchange(recording_, nullptr)) {
     auto built = build(pass->parts());
     if (!built) {
@@ -288,6 +303,27 @@ Result<void> GpuBackend::wait(Ticket ticket) {
     return std::move(failed_.extract(failed_.begin()).mapped());
   }
   return done;
+}
+
+Result<PassTimes> GpuBackend::time_last_pass(int repeats) {
+  LILY_CHECK(!in_pass_ && !recordings_.empty());
+  if (!finish_replays()) {
+    return Error{ErrorCode::kDevice, "timing a pass: the pass itself failed"};
+  }
+  PassTimes out;
+  for (const Part& part : recordings_.front().parts) {
+    LILY_TRY(auto times, device_->time(part.program, repeats));
+    out.seconds += times.seconds;
+    for (LaunchTime& launch : times.launches) {
+      PieceTime piece{.kernel = std::move(launch.kernel), .work = {}, .seconds = launch.seconds};
+      for (const std::size_t taken : launch.takes) {
+        const Launch& l = part.program.launches()[taken];
+        piece.work.push_back({std::string(l.step), l.kernel->name});
+      }
+      out.pieces.push_back(std::move(piece));
+    }
+  }
+  return out;
 }
 
 const Program* GpuBackend::recorded(const PassKey& key) const {

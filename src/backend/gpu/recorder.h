@@ -65,6 +65,7 @@ struct Launch {
   Grid grid;  // Threadgroups.
   unsigned threads;
   std::vector<Range> reads, writes;
+  std::string_view step = {};  // Whose launch it is, where the recorder knows; a literal.
 };
 
 class Device;

@@ -40,6 +40,7 @@ class ReferenceBackend final : public Backend {
   void score(const ScoreArgs& args) override;
   void choose(const ChooseArgs& args) override;
   void copy(const CopyArgs& args) override;
+  void fold(const FoldArgs& args) override;
   Ticket submit() override { return ++ticket_; }
   void abandon() override {}
   Result<void> wait(Ticket ticket) override;

@@ -456,6 +456,31 @@ TEST(GpuTraffic, Copies) {
   }
 }
 
+// Nothing is computed of what is read.
+TEST(GpuTraffic, Folds) {
+  Traffic traffic;
+  Backend& backend = traffic.backend();
+  const auto memory = backend.allocate(131072, "folded"),
+             sink = backend.allocate(4 * kFoldWords, "sink");
+  ASSERT_TRUE(memory.has_value() && sink.has_value());
+  const QuantMatrix weights{memory->address(),
+                           memory->as<std::uint16_t>(65536),
+                           memory->as<std::uint16_t>(98304),
+                           128,
+                           1024,
+                           4,
+                           static_cast<std::uint32_t>(WeightLayout::kRowMajor)};
+  const auto fold = [&](const FoldArgs& args) {
+    ASSERT_TRUE(backend.begin({.rows_bound = 1, .n_top = args.matrix.rows}));
+    backend.fold(args);
+    ASSERT_TRUE(backend.wait(backend.submit()).has_value());
+  };
+  fold({{}, memory->address(), 131072, sink->as<std::uint32_t>()});
+  expect_floors(traffic, {{"fold_words", 131072 + floats(2)}});
+  fold({weights, nullptr, 0, sink->as<std::uint32_t>()});
+  expect_floors(traffic, {{"fold_rows", matrix(128, 1024, 4) + floats(16)}});
+}
+
 // ---- what is apart where a mechanism is off
 
 TEST(GpuTraffic, Apart) {

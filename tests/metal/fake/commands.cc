@@ -2,6 +2,7 @@
 #include "tests/metal/fake/commands.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "tests/metal/fake/machine.h"
@@ -13,6 +14,10 @@ constexpr std::size_t kOffsetStep = 256, kMostBytes = 4096;
 
 std::size_t product(const Size3& s) {
   return s.x * s.y * s.z;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -37,7 +42,13 @@ void FakeCommandBuffer::end(long error_code, std::string error_text) {
   const std::lock_guard lock(mutex_);
   error_code_ = error_code;
   error_text_ = std::move(error_text);
+  end_time_ = now();
   status_ = error_text_.empty() ? 4 : 5;
+}
+
+void FakeCommandBuffer::started() {
+  const std::lock_guard lock(mutex_);
+  start_time_ = now();
 }
 
 std::size_t FakeCommandBuffer::status() const {
@@ -68,7 +79,9 @@ const Methods& FakeCommandBuffer::methods() const {
                })
           .add("commit", [](Buffer* self, Selector) { self->commit(); })
           .add("status", [](Buffer* self, Selector) { return self->status(); })
-          .add("error", [](Buffer* self, Selector) { return self->error(); });
+          .add("error", [](Buffer* self, Selector) { return self->error(); })
+          .add("GPUStartTime", [](Buffer* self, Selector) { return self->start_time(); })
+          .add("GPUEndTime", [](Buffer* self, Selector) { return self->end_time(); });
   return table;
 }
 

@@ -43,6 +43,10 @@ class FakeCommandBuffer final : public Object {
   // Notes a misuse unless commands can still be encoded.
   bool open(const char* doing) const;
   void end(long error_code, std::string error_text);
+  // Seconds of the host's clock. 0 until it is completed.
+  double start_time() const { return status() >= 4 ? start_time_ : 0; }
+  double end_time() const { return status() >= 4 ? end_time_ : 0; }
+  void started();
 
   FakeQueue& queue;
   std::vector<Command> commands;
@@ -55,6 +59,7 @@ class FakeCommandBuffer final : public Object {
  private:
   mutable std::mutex mutex_;
   std::size_t status_ = 0;
+  double start_time_ = 0, end_time_ = 0;
   long error_code_ = 0;
   std::string error_text_;
 };

@@ -85,6 +85,7 @@ void FakeQueue::execute(FakeCommandBuffer& buffer) {
     return stopping_;
   };
   while (faults().stuck && !stopping()) sleep_ms(1);
+  buffer.started();
   sleep_ms(faults().delay_ms);
   count_command_buffer();
   if (fault_due(&Faults::command_buffer))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/gdn.h"
 #include "backend/cpu/kernels/linear.h"
 #include "backend/cpu/kernels/math.h"
@@ -16,7 +17,8 @@ inline Kernels make_kernels(std::string_view name, std::string_view title) {
           .linear = linear_kernels(),
           .gdn = gdn_kernels(),
           .attention = attention_kernels(),
-          .vocabulary = vocabulary_kernels()};
+          .vocabulary = vocabulary_kernels(),
+          .fold = fold};
 }
 
 }  // namespace lily::cpu::LILY_ISA

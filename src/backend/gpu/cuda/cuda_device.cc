@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/gpu/cuda/open.h"
+#include "backend/gpu/cuda/timing.h"
 
 namespace lily::gpu::cuda {
 namespace {
@@ -77,7 +78,11 @@ Result<void> CudaDevice::load(std::span<const Kernel> kernels) {
 }
 
 Result<std::shared_ptr<Device::Recording>> CudaDevice::build(const Program& program) {
-  return CudaRecording::build(program, modules_, context_);
+  return CudaRecording::build(lower(program, modules_.card()), modules_, context_);
+}
+
+Result<ProgramTime> CudaDevice::time(const Program& program, int repeats) {
+  return time_program(program, repeats, modules_, context_, replays_);
 }
 
 void CudaDevice::note(Ticket ticket, Result<void> result) {

@@ -1,5 +1,5 @@
-// An NVIDIA GPU, through CUDA's driver. context.h, memory.h, modules.h and recording.h are its
-// parts.
+// An NVIDIA GPU, through CUDA's driver. context.h, memory.h, modules.h, recording.h and
+// timing.h are its parts.
 #pragma once
 
 #include <deque>
@@ -31,6 +31,7 @@ class CudaDevice final : public Device {
   Result<std::shared_ptr<Recording>> build(const Program& program) override;
   void submit(std::shared_ptr<Recording> recording, Ticket ticket) override;
   Result<void> wait(Ticket ticket) override;
+  Result<ProgramTime> time(const Program& program, int repeats) override;
 
  private:
   struct Replay {

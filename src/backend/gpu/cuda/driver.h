@@ -33,6 +33,7 @@
   X(cuEventDestroy)              \
   X(cuEventRecord)               \
   X(cuEventSynchronize)          \
+  X(cuEventElapsedTime)          \
   X(cuModuleLoadData)            \
   X(cuModuleUnload)              \
   X(cuModuleGetFunction)         \

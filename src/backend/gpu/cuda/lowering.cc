@@ -120,15 +120,20 @@ class Lowering {
     return starts && (i == program_.launches().size() || program_.barrier_before(i));
   }
 
+  // The next n launches become a node, which does their work.
   void take(std::size_t n_launches, Node node) {
+    node.first = at_;
+    node.n_launches = n_launches;
     node.barrier_before = at_ > 0 && program_.barrier_before(at_);
     nodes_.push_back(std::move(node));
     at_ += n_launches;
   }
-  // A node more for the launches taken last.
-  void also(Node node) {
-    node.barrier_before = true;
-    nodes_.push_back(std::move(node));
+  // A node before the launch that is taken next.
+  void prepare(Node node) { take(0, std::move(node)); }
+  // The same for one that depends on the node before it.
+  void then_take(std::size_t n_launches, Node node) {
+    take(n_launches, std::move(node));
+    nodes_.back().barrier_before = true;
   }
   std::optional<Node> mma(const Launch& l, const float* head_squares, float head_eps) const;
   Node narrow(const int* control, const float* x, const float* norm, unsigned cols, float eps,
@@ -372,13 +377,13 @@ bool Lowering::linear_tiles() {
   if (params.head != 0) return false;
   const unsigned rows = launch().grid.y * 32;
   const LinearWideParams wide{params, static_cast<const unsigned short*>(card_.narrow), nullptr};
-  take(1, narrow(params.control, params.x, norm ? params.norm : nullptr, params.cols, params.eps,
+  prepare(narrow(params.control, params.x, norm ? params.norm : nullptr, params.cols, params.eps,
                  rows));
-  also({.own = norm ? "linear_wide_norm" : "linear_wide_add",
-        .args = bytes_of(wide),
-        .grid = {ceil_div(rows, kWideRows), tiles, 1},
-        .threads = 256,
-        .shared_bytes = wide_bytes(kWideRows)});
+  then_take(1, {.own = norm ? "linear_wide_norm" : "linear_wide_add",
+                .args = bytes_of(wide),
+                .grid = {ceil_div(rows, kWideRows), tiles, 1},
+                .threads = 256,
+                .shared_bytes = wide_bytes(kWideRows)});
   return true;
 }
 
@@ -395,12 +400,12 @@ bool Lowering::router() {
   if (params.head != 0 || params.cols % 128 != 0 || params.cols > 2048) return false;
   const LinearWideParams wide{params, static_cast<const unsigned short*>(card_.narrow),
                               narrow_rest()};
-  take(1, narrow(params.control, params.x, params.norm, params.cols, params.eps, rows, true));
-  also({.own = "route_wide",
-        .args = bytes_of(wide),
-        .grid = {ceil_div(rows, 64), tiles, 1},
-        .threads = 256,
-        .shared_bytes = wide_bytes(128)});
+  prepare(narrow(params.control, params.x, params.norm, params.cols, params.eps, rows, true));
+  then_take(1, {.own = "route_wide",
+                .args = bytes_of(wide),
+                .grid = {ceil_div(rows, 64), tiles, 1},
+                .threads = 256,
+                .shared_bytes = wide_bytes(128)});
   return true;
 }
 
@@ -452,25 +457,25 @@ bool Lowering::expert_tiles() {
     b->block_rows = kWideRows;
   }
   const unsigned height = blocks + ceil_div(rows, kWideRows);
-  take(4, {.own = "route_rows",
+  take(1, {.own = "route_rows",
            .args = bytes_of(route),
            .grid = {ceil_div(rows, 8), 1, 1},
            .threads = 256});
-  also({.own = "experts_order",
-        .args = bytes_of(sort),
-        .grid = {sort.n_experts, 1, 1},
-        .threads = 256});
+  then_take(1, {.own = "experts_order",
+                .args = bytes_of(sort),
+                .grid = {sort.n_experts, 1, 1},
+                .threads = 256});
   const ExpertsUpWideParams wide{up, static_cast<const unsigned short*>(card_.narrow)};
-  also({.own = "experts_wide_up",
-        .args = bytes_of(wide),
-        .grid = {ceil_div(2 * std::max(up.width, up.shared_width), kWideRows), height, 1},
-        .threads = 256,
-        .shared_bytes = wide_bytes(kWideRows)});
-  also({.own = "experts_wide_down",
-        .args = bytes_of(down),
-        .grid = {ceil_div(hidden, kWideRows), height, 1},
-        .threads = 256,
-        .shared_bytes = wide_bytes(kWideRows)});
+  then_take(1, {.own = "experts_wide_up",
+                .args = bytes_of(wide),
+                .grid = {ceil_div(2 * std::max(up.width, up.shared_width), kWideRows), height, 1},
+                .threads = 256,
+                .shared_bytes = wide_bytes(kWideRows)});
+  then_take(1, {.own = "experts_wide_down",
+                .args = bytes_of(down),
+                .grid = {ceil_div(hidden, kWideRows), height, 1},
+                .threads = 256,
+                .shared_bytes = wide_bytes(kWideRows)});
   return true;
 }
 
@@ -513,7 +518,8 @@ std::span<const OwnKernel> own_kernels() {
 }
 
 std::vector<Node> lower(const Program& program, const Card& card) {
-  return Lowering(program, card).run();
+  const Card none;
+  return Lowering(program, program.own_kernels() ? card : none).run();
 }
 
 }  // namespace lily::gpu::cuda

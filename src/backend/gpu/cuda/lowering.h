@@ -21,6 +21,8 @@ struct Node {
   unsigned threads = 0, shared_bytes = 0;
   bool waits = false;  // Fetches ahead of what it depends on, and waits for that itself.
   bool barrier_before = false;
+  std::size_t first = 0,
+              n_launches = 0;  // Whose work it does; none: it prepares what another needs.
 };
 
 // A kernel of cuda/kernels and the file that has it. waits: as its nodes; it shares multiprocessors

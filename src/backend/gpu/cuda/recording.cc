@@ -41,11 +41,11 @@ Result<void> add_edges(const Driver& cu, CUgraph graph, const std::vector<CUgrap
 
 }  // namespace
 
-Result<std::shared_ptr<CudaRecording>> CudaRecording::build(const Program& program,
+Result<std::shared_ptr<CudaRecording>> CudaRecording::build(std::span<const Node> nodes,
                                                             const Modules& modules,
                                                             std::shared_ptr<Context> context) {
   const std::shared_ptr<CudaRecording> recording(new CudaRecording(std::move(context)));
-  LILY_RETURN_IF_ERROR(recording->add_nodes(program, modules));
+  LILY_RETURN_IF_ERROR(recording->add_nodes(nodes, modules));
   const Driver& cu = recording->context_->use();
   LILY_RETURN_IF_ERROR(
       cu.check(cu.cuGraphInstantiateWithFlags(&recording->executable_, recording->graph_, 0),
@@ -53,11 +53,11 @@ Result<std::shared_ptr<CudaRecording>> CudaRecording::build(const Program& progr
   return recording;
 }
 
-Result<void> CudaRecording::add_nodes(const Program& program, const Modules& modules) {
+Result<void> CudaRecording::add_nodes(std::span<const Node> nodes, const Modules& modules) {
   const Driver& cu = context_->use();
   LILY_RETURN_IF_ERROR(cu.check(cu.cuGraphCreate(&graph_, 0), "making a graph"));
   std::vector<CUgraphNode> before, stage;  // Nodes of the stage before, of this one.
-  for (const Node& node : lower(program, program.own_kernels() ? modules.card() : Card{})) {
+  for (const Node& node : nodes) {
     if (node.barrier_before) {
       before = std::move(stage);
       stage.clear();

@@ -1,7 +1,8 @@
-// A program as CUDA replays it: a graph whose nodes depend on those of the stage before.
+// A program, lowered, as CUDA replays it: a graph whose nodes depend on those of the stage before.
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "backend/gpu/cuda/modules.h"
 #include "backend/gpu/device.h"
@@ -10,7 +11,7 @@ namespace lily::gpu::cuda {
 
 class CudaRecording final : public Device::Recording {
  public:
-  static Result<std::shared_ptr<CudaRecording>> build(const Program& program,
+  static Result<std::shared_ptr<CudaRecording>> build(std::span<const Node> nodes,
                                                       const Modules& modules,
                                                       std::shared_ptr<Context> context);
   ~CudaRecording() override;
@@ -21,7 +22,7 @@ class CudaRecording final : public Device::Recording {
 
  private:
   explicit CudaRecording(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  Result<void> add_nodes(const Program& program, const Modules& modules);
+  Result<void> add_nodes(std::span<const Node> nodes, const Modules& modules);
 
   std::shared_ptr<Context> context_;
   CUgraph graph_ = nullptr;

@@ -60,4 +60,6 @@
   X(choose_rows, "choose.cc")                               \
   X(score_rows, "score.cc")                                 \
   X(copy_words, "copy.cc")                                  \
-  X(copy_bytes, "copy.cc")
+  X(copy_bytes, "copy.cc")                                  \
+  X(fold_words, "fold.cc")                                  \
+  X(fold_rows, "fold.cc")

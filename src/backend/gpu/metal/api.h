@@ -118,6 +118,10 @@ struct CommandBuffer : Ref {
   void commit() const { send<void, "commit">(id()); }
   Status status() const { return send<Status, "status">(id()); }
   Id error() const { return send<Id, "error">(id()); }
+  // That the GPU spent on it, once it is completed.
+  double seconds() const {
+    return send<double, "GPUEndTime">(id()) - send<double, "GPUStartTime">(id());
+  }
 };
 
 struct CommandQueue : Ref {

@@ -5,8 +5,11 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
+#include "backend/gpu/median.h"
 #include "backend/gpu/metal/open.h"
+#include "base/check.h"
 
 namespace lily::gpu::metal {
 namespace {
@@ -86,6 +89,34 @@ void MetalDevice::submit(std::shared_ptr<Recording> recording, Ticket ticket) {
 
 Result<void> MetalDevice::wait(Ticket ticket) {
   return queue_->wait(ticket);
+}
+
+Result<ProgramTime> MetalDevice::time(const Program& program, int repeats) {
+  LILY_CHECK(repeats > 0);
+  const Pool pool;
+  residency_.used();
+  LILY_TRY(const auto whole, MetalRecording::build(program, pipelines_, *memory_));
+  std::vector<std::shared_ptr<MetalRecording>> parts;
+  for (const Launch& launch : program.launches()) {
+    Program alone;
+    alone.add(launch);
+    LILY_TRY(auto part, MetalRecording::build(alone, pipelines_, *memory_));
+    parts.push_back(std::move(part));
+  }
+  std::vector<double> passes;
+  std::vector<std::vector<double>> runs(parts.size());
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    LILY_TRY(const double pass, queue_->time(*whole));
+    passes.push_back(pass);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      LILY_TRY(const double run, queue_->time(*parts[i]));
+      runs[i].push_back(run);
+    }
+  }
+  ProgramTime out{.launches = {}, .seconds = median(std::move(passes))};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    out.launches.push_back({program.launches()[i].kernel->name, {i}, median(std::move(runs[i]))});
+  return out;
 }
 
 Result<std::unique_ptr<Device>> open_device() {

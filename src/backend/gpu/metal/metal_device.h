@@ -31,6 +31,8 @@ class MetalDevice final : public Device {
   Result<std::shared_ptr<Recording>> build(const Program& program) override;
   void submit(std::shared_ptr<Recording> recording, Ticket ticket) override;
   Result<void> wait(Ticket ticket) override;
+  // A command buffer a launch, by the GPU's clock.
+  Result<ProgramTime> time(const Program& program, int repeats) override;
 
  private:
   MetalDevice(const Language& language, std::shared_ptr<Memory> memory,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace lily::gpu::metal {
@@ -19,6 +20,13 @@ Error failure(const CommandBuffer& commands, const MetalRecording& recording) {
   return {out_of_memory ? ErrorCode::kNoMemory : ErrorCode::kDevice,
           fmt::format("a pass on Metal failed ({}): {}", recording.what(), error_text(error))};
 }
+
+Error no_answer(const MetalRecording& recording, std::uint64_t limit_ms) {
+  return {ErrorCode::kDevice, fmt::format("a pass on Metal ({}) gave no answer for {} s",
+                                          recording.what(), static_cast<double>(limit_ms) / 1e3)};
+}
+
+constexpr std::chrono::microseconds kTimingLook{50};
 
 }  // namespace
 
@@ -50,6 +58,18 @@ Queue::~Queue() {
   }
 }
 
+// Behind everything before it.
+Result<CommandBuffer> Queue::encode(const MetalRecording& recording) const {
+  auto commands = queue_.commands();
+  if (!commands) return Error{ErrorCode::kDevice, "Metal gave no command buffer"};
+  const Encoder encoder = commands.encoder();
+  encoder.wait_for(fence_);
+  recording.encode(encoder);
+  encoder.update(fence_);
+  encoder.end();
+  return commands;
+}
+
 void Queue::submit(std::shared_ptr<const MetalRecording> recording, Ticket ticket) {
   const Pool pool;
   drop_ended();
@@ -58,28 +78,37 @@ void Queue::submit(std::shared_ptr<const MetalRecording> recording, Ticket ticke
     failures_.emplace(ticket, lost_earlier());
     return;
   }
-  auto commands = queue_.commands();
+  auto commands = encode(*recording);
   if (!commands) {
-    failures_.emplace(ticket, Error{ErrorCode::kDevice, "Metal gave no command buffer"});
+    failures_.emplace(ticket, std::move(commands).error());
     return;
   }
-  const Encoder encoder = commands.encoder();
-  encoder.wait_for(fence_);
-  recording->encode(encoder);
-  encoder.update(fence_);
-  encoder.end();
-  commands.signal(event_, ticket);
+  commands->signal(event_, ticket);
+  commands->commit();
+  under_way_.push_back({ticket, *std::move(commands), std::move(recording)});
+}
+
+Result<double> Queue::time(const MetalRecording& recording) {
+  const Pool pool;
+  if (lost_) return lost_earlier();
+  LILY_TRY(const auto commands, encode(recording));
   commands.commit();
-  under_way_.push_back({ticket, std::move(commands), std::move(recording)});
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(answer_limit_ms_);
+  while (commands.status() < Status::kCompleted) {
+    if (std::chrono::steady_clock::now() > end) {
+      lost_ = true;
+      return no_answer(recording, answer_limit_ms_);
+    }
+    std::this_thread::sleep_for(kTimingLook);
+  }
+  if (commands.status() == Status::kError) return failure(commands, recording);
+  return commands.seconds();
 }
 
 void Queue::lose(Replay& replay) {
   lost_ = true;
   replay.state = Replay::State::kEnded;
-  failures_.emplace(replay.ticket, Error{ErrorCode::kDevice,
-                                         fmt::format("a pass on Metal ({}) gave no answer for {} s",
-                                                     replay.recording->what(),
-                                                     static_cast<double>(answer_limit_ms_) / 1e3)});
+  failures_.emplace(replay.ticket, no_answer(*replay.recording, answer_limit_ms_));
 }
 
 void Queue::look(Replay& replay) {

@@ -22,6 +22,8 @@ class Queue {
 
   void submit(std::shared_ptr<const MetalRecording> recording, Ticket ticket);
   Result<void> wait(Ticket ticket);
+  // A replay of its own, waited for: seconds by the GPU's clock.
+  Result<double> time(const MetalRecording& recording);
 
  private:
   struct Replay {
@@ -34,6 +36,7 @@ class Queue {
   Queue(std::shared_ptr<Memory> memory, CommandQueue queue, SharedEvent event, Ref fence,
         std::uint64_t answer_limit_ms);
 
+  Result<CommandBuffer> encode(const MetalRecording& recording) const;
   // Looks at the status; keeps the error.
   void look(Replay& replay);
   // Waits until it is under way no more.

@@ -37,6 +37,7 @@ void record_score(Recorder& to, const ScoreArgs& args);
 // head: what was left to it, else null.
 void record_choose(Recorder& to, const ChooseArgs& args, const HeadArgs* head);
 void record_copy(Recorder& to, const CopyArgs& args);
+void record_fold(Recorder& to, const FoldArgs& args);
 
 std::size_t attention_prepare_scratch_bytes(const ModelSpec& spec, int max_rows);
 std::size_t attention_scratch_bytes(const ModelSpec& spec, int max_rows);

@@ -1,0 +1,40 @@
+// Everything that is measured of a backend beside whole answers: what reading, copying, products,
+// attention and launches cost, and where a pass spends its time.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "backend/ops.h"
+#include "base/result.h"
+#include "measure/kernel_table.h"
+#include "measure/limits.h"
+#include "measure/step_rates.h"
+#include "model/weights.h"
+
+namespace lily {
+
+struct BackendLimitsRequest {
+  std::size_t read_bytes = std::size_t{1} << 30;
+  int rows = 512;    // Of products of many rows and of the chunk; 0: neither.
+  int depth = 4096;  // Positions before the decoded row; of a single attention too.
+  int repeats = 5;
+  std::function<void(std::string_view what)> on_part = {};  // What is measured next.
+};
+
+struct BackendLimits {
+  LaunchCosts launches;
+  std::vector<StepRate> steps;
+  DeviceRates rates;  // What passes are held to.
+  KernelTable decode;
+  std::vector<KernelTable> prefill;  // One, or none.
+};
+
+// `machine` gives the rates of a backend that computes on this processor; else they are those of
+// memory read from end to end and of the fastest products of many rows.
+Result<BackendLimits> measure_backend(Backend& backend, const LoadedWeights& weights,
+                                      const MachineLimits& machine,
+                                      const BackendLimitsRequest& request);
+
+}  // namespace lily
