@@ -44,6 +44,7 @@ ordered_json step_json(const StepRate& step, const DeviceRates& rates) {
                       {"bytes", step.bytes},
                       {"multiply_adds", step.multiply_adds},
                       {"seconds", step.seconds}};
+  if (!step.kernels.empty()) out["kernels"] = step.kernels;
   if (step.rows > 1) {
     out["multiply_adds_per_second"] = step.multiply_adds_per_second();
     out["share"] = step.multiply_adds_per_second() / rates.multiply_adds_per_second;
@@ -103,11 +104,11 @@ std::string steps_text(const BackendLimits& limits) {
   for (const StepRate& step : limits.steps) {
     const ordered_json json = step_json(step, limits.rates);
     const bool many = step.rows > 1;
-    text += fmt::format("{:<44}{:5}{:10.1f} MB{:10.3f} ms{:10.1f} {}{:5.0f} %\n", step.step,
+    text += fmt::format("{:<44}{:5}{:10.1f} MB{:10.3f} ms{:10.1f} {}{:5.0f} %  {}\n", step.step,
                         step.rows > 0 ? std::to_string(step.rows) : "",
                         static_cast<double>(step.bytes) / 1e6, 1e3 * step.seconds,
                         (many ? step.multiply_adds_per_second() : step.bytes_per_second()) / 1e9,
-                        many ? "G/s " : "GB/s", 100 * json["share"].get<double>());
+                        many ? "G/s " : "GB/s", 100 * json["share"].get<double>(), step.kernels);
   }
   return text;
 }

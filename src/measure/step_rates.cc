@@ -17,9 +17,22 @@ constexpr double kEnoughSeconds = 0.5;  // A slow device repeats less.
 constexpr std::uint64_t kWeightBytes = 256
                                        << 20;  // Of a pass of one row, as layers follow each other.
 constexpr int kMostLayers = 32;
+constexpr int kLeastFoldRows = 256;
 
 std::size_t size(int n) {
   return static_cast<std::size_t>(n);
+}
+
+// The names of what ran, each once.
+std::string names_of(const std::vector<PieceTime>& pieces) {
+  std::vector<std::string> names;
+  for (const PieceTime& piece : pieces) {
+    if (std::find(names.begin(), names.end(), piece.kernel) == names.end())
+      names.push_back(piece.kernel);
+  }
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 // Passes whose keys differ by a number that no step looks at, run until they are known.
@@ -27,8 +40,13 @@ class Passes {
  public:
   Passes(Backend& backend, int repeats) : backend_(backend), repeats_(repeats) {}
 
-  // Of the fastest, behind one that does not count.
-  Result<double> fastest(int rows, const std::function<void()>& name_steps) {
+  struct Time {
+    double seconds = 0;   // Of the pass: by the device's clock, where it has one.
+    double answered = 0;  // From submit to the end of the wait.
+    std::string kernels;
+  };
+  // Behind one that does not count.
+  Result<Time> time(int rows, const std::function<void()>& name_steps) {
     const PassKey key{.rows_bound = rows, .head_blocks = 1, .n_top = n_++};
     LILY_RETURN_IF_ERROR(run(key, name_steps));
     double best = 1e30, all = 0;
@@ -38,7 +56,9 @@ class Passes {
       best = std::min(best, watch.seconds());
       all += watch.seconds();
     }
-    return best;
+    if (!backend_.info().runs_ahead) return Time{best, best, ""};
+    LILY_TRY(const auto times, backend_.time_last_pass(all < kEnoughSeconds ? repeats_ : 1));
+    return Time{times.seconds, best, names_of(times.pieces)};
   }
 
  private:
@@ -159,15 +179,28 @@ class StepRates {
   }
   Result<void> time(const std::string& step, int rows, const Work& work,
                     const std::function<void()>& name_steps) {
-    LILY_TRY(const double seconds, passes_.fastest(std::max(rows, 1), name_steps));
-    rates_.push_back({step, rows, work.bytes, work.multiply_adds, seconds});
+    LILY_TRY(auto took, passes_.time(std::max(rows, 1), name_steps));
+    rates_.push_back(
+        {step, std::move(took.kernels), rows, work.bytes, work.multiply_adds, took.seconds});
     return {};
   }
-  // The same matrices, read alone.
-  Result<void> fold(const std::string& step) {
+  // The same matrices, read alone: those of a layer side by side, layer after layer. A few rows
+  // that share a launch with many would take one of their own here, and are left out.
+  Result<void> fold(const std::string& step, std::size_t matrices_a_layer) {
     if (!request_.folds || rows_ > 1) return {};
-    return time(step + ", read only", 0, {products().bytes, 0}, [&] {
-      for (const QuantMatrix& m : matrices_) backend_.fold({m, nullptr, 0, sink_});
+    std::vector<FoldArgs> folds;
+    std::uint64_t bytes = 0;
+    std::int64_t words = 0;
+    for (std::size_t i = 0; i < matrices_.size(); ++i) {
+      const QuantMatrix& m = matrices_[i];
+      if (i % matrices_a_layer == 0) words = 0;
+      if (m.rows < kLeastFoldRows) continue;
+      folds.push_back({m, nullptr, 0, sink_ + words});
+      words += m.rows / 8 + 1;  // No backend has more groups.
+      bytes += bytes_of(m);
+    }
+    return time(step + ", read only", 0, {bytes, 0}, [&] {
+      for (const FoldArgs& args : folds) backend_.fold(args);
     });
   }
   // As many layers as make a pass of one row long enough; of many rows one is.
@@ -210,7 +243,7 @@ class StepRates {
                      .first = 0,
                      .eps = spec_.rms_eps});
     }));
-    return fold("head");
+    return fold("head", 1);
   }
   Result<void> delta_projections() {
     const int wide = spec_.conv_dim() + spec_.value_dim();
@@ -226,7 +259,7 @@ class StepRates {
     LILY_RETURN_IF_ERROR(time("projections of delta layers", rows_, products(), [&] {
       for (const auto& layer : layers) backend_.gdn_project(layer);
     }));
-    return fold("projections of delta layers");
+    return fold("projections of delta layers", 4);
   }
   Result<void> attention_projections() {
     const int wide = 2 * spec_.q_dim() + 2 * spec_.kv_dim();
@@ -241,7 +274,7 @@ class StepRates {
     LILY_RETURN_IF_ERROR(time("projections of attention layers", rows_, products(), [&] {
       for (const auto& layer : layers) backend_.attention_project(layer);
     }));
-    return fold("projections of attention layers");
+    return fold("projections of attention layers", 3);
   }
   Result<void> output_projections() {
     std::vector<ProjectResidualArgs> layers;
@@ -252,7 +285,7 @@ class StepRates {
     LILY_RETURN_IF_ERROR(time("output projections", rows_, products(), [&] {
       for (const auto& layer : layers) backend_.project_residual(layer);
     }));
-    return fold("output projections");
+    return fold("output projections", 1);
   }
   // The layers share one set of experts and choose different ones.
   Result<void> experts() {
@@ -366,22 +399,23 @@ Result<std::vector<StepRate>> measure_steps(Backend& backend, const ModelSpec& s
 Result<LaunchCosts> measure_launches(Backend& backend, const ModelSpec& spec, int repeats) {
   constexpr int kLaunches = 256;
   LILY_RETURN_IF_ERROR(backend.prepare(spec, 1));
-  LILY_TRY(const Buffer sinks, backend.allocate(kLaunches * 64, "where nothing goes"));
+  LILY_TRY(const Buffer sinks, backend.allocate(kLaunches * 64, "launches' words"));
   Passes passes(backend, repeats);
   // A launch of the same place waits for the one before.
   const auto launches = [&](int n, std::size_t apart) {
-    return passes.fastest(1, [&, n, apart] {
+    return passes.time(1, [&, n, apart] {
       for (int i = 0; i < n; ++i)
         backend.fold({{}, nullptr, 0, sinks.as<std::uint32_t>(size(i) * apart)});
     });
   };
-  LILY_TRY(const double one, launches(1, 0));
-  LILY_TRY(const double dependent, launches(kLaunches, 0));
-  LILY_TRY(const double independent, launches(kLaunches, 64));
+  LILY_TRY(const auto one, launches(1, 0));
+  LILY_TRY(const auto dependent, launches(kLaunches, 0));
+  LILY_TRY(const auto independent, launches(kLaunches, 64));
   constexpr double kMore = kLaunches - 1;
-  return LaunchCosts{.pass_seconds = one,
-                     .dependent_seconds = std::max(0.0, dependent - one) / kMore,
-                     .independent_seconds = std::max(0.0, independent - one) / kMore};
+  return LaunchCosts{
+      .pass_seconds = one.answered,
+      .dependent_seconds = std::max(0.0, dependent.seconds - one.seconds) / kMore,
+      .independent_seconds = std::max(0.0, independent.seconds - one.seconds) / kMore};
 }
 
 }  // namespace lily

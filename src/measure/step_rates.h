@@ -14,11 +14,12 @@ namespace lily {
 
 struct StepRate {
   std::string step;
-  int rows = 0;  // Of activations; 0: there are none.
+  std::string kernels;  // What ran, where the backend names kernels.
+  int rows = 0;         // Of activations; 0: there are none.
   std::uint64_t bytes =
       0;  // Weights or cache that the pass reads; of a copy what it reads and writes.
   double multiply_adds = 0;  // Of the products.
-  double seconds = 0;        // The fastest of the repeats, from submit to the end of the wait.
+  double seconds = 0;  // The median by the device's clock; without one the fastest of the repeats.
   double bytes_per_second() const { return static_cast<double>(bytes) / seconds; }
   double multiply_adds_per_second() const { return multiply_adds / seconds; }
 };

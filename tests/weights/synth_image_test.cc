@@ -9,12 +9,17 @@
 #include "weights/synth.h"
 #include "weights/synth_config.h"
 
-namespace lily {
+namespace lily::test {
 namespace {
 
 TEST(SynthImage, IsWhatPackingTheCheckpointGives) {
   const TempFolder folder;
-  ASSERT_TRUE(write_synthetic_checkpoint({.spec = "pocket", .layers = 4, .seed = 3, .out = folder.path() / "m"}).has_value());
+  SynthOptions options;
+  options.spec = "pocket";
+  options.layers = 4;
+  options.seed = 3;
+  options.out = folder.path() / "m";
+  ASSERT_TRUE(write_synthetic_checkpoint(options).has_value());
   const ModelSpec spec = synthetic_spec("pocket", 4).value();
   for (const WeightLayout layout : {WeightLayout::kRowMajor, WeightLayout::kInterleaved16}) {
     const auto packed = load_weights(folder.path() / "m", {.layout = layout, .pack = false});
@@ -28,4 +33,4 @@ TEST(SynthImage, IsWhatPackingTheCheckpointGives) {
 }
 
 }  // namespace
-}  // namespace lily
+}  // namespace lily::test
