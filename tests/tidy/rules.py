@@ -66,6 +66,9 @@ BANNED = [
     (r"\b(abort|_?exit|_Exit|quick_exit|terminate)\s*\(", ("src/cli/", "src/base/check.cc"), "a Result, or LILY_CHECK for a bug"),
     (r"\bassert\s*\(", (), "LILY_CHECK or LILY_DCHECK"),
     (r"\bs?rand\s*\(|\bstd::(random_device|mt19937|minstd)", (), "base/random.h"),
+    # The date, and what is drawn from it; everything that waits or measures is left alone when somebody sets the clock.
+    (r"\bsystem_clock\b|\bstd::time\s*\(|\bgettimeofday\b|\bCLOCK_REALTIME\b",
+     ("src/server/service.cc", "src/server/sampling_fields.cc", "src/cli/answer.cc", "src/measure/provenance.cc"), "std::chrono::steady_clock"),
     (r"\bstd::w?regex\b", (), "PCRE2 (text) or plain code"),
     (r"\bthrow\b", (), "a Result"),
     (r"\bstd::(stoi|stol|stoul|stoull|stoll|stof|stod)\b", (), "std::from_chars, or strtod for reals"),

@@ -49,6 +49,7 @@ PLANTS = [
     (checks.banned_calls, BPE, "+void g() { std::abort(); }\n", "LILY_CHECK"),
     (checks.banned_calls, BPE, "+void g() { exit(1); }\n", "Result"),
     (checks.banned_calls, BPE, "+int g() { return rand(); }\n", "random.h"),
+    (checks.banned_calls, BPE, "+auto t = std::chrono::system_clock::now();\n", "steady_clock"),
     (checks.banned_calls, BPE, "+std::regex r;\n", "PCRE2"),
     (checks.banned_calls, BPE, "+void g() { throw 1; }\n", "Result"),
     (checks.banned_calls, BPE, '+int i = std::stoi("1");\n', "from_chars"),
