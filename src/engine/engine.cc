@@ -176,6 +176,13 @@ const BackendInfo& Engine::backend() const { return impl_->backend->info(); }
 int Engine::context_tokens() const { return impl_->context_tokens(); }
 Session& Engine::session() { return *impl_->session; }
 
+Result<void> Engine::set_mechanisms(const Mechanisms& mechanisms) {
+  impl_->session->clear();
+  LILY_RETURN_IF_ERROR(impl_->backend->set_mechanisms(mechanisms));
+  impl_->decode_way = decode_way(impl_->backend->info(), mechanisms);
+  return {};
+}
+
 namespace {
 
 // The scored rows of one pass whose first row is position `begin` of the text.

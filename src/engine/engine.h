@@ -118,6 +118,10 @@ class Engine {
   const BackendInfo& backend() const;
   int context_tokens() const;
 
+  // Of all that is computed from now on; what the session kept is lost. kUnsupported where the backend has none to switch. After
+  // kNoMemory nothing may be computed before another call succeeds.
+  Result<void> set_mechanisms(const Mechanisms& mechanisms);
+
   // The one session of this engine. It starts with nothing kept.
   Session& session();
   // Log-probabilities of a given text, from an empty state; what the session kept is lost. kCancelled where the request was stopped.

@@ -52,6 +52,23 @@ TEST(EmulatorMechanisms, EachSwitchedGivesTheSameGreedyTokens) {
   }
 }
 
+// As an ablation does: in one engine, forth and back.
+TEST(EmulatorMechanisms, AreSwitchedInAnOpenEngine) {
+  const auto engine = open_or_fail(emulator_options(kChunk));
+  for (const Mechanisms& mechanisms :
+       {Mechanisms{.dequantise_in_tile = false}, Mechanisms{.route_on_device = false},
+        Mechanisms{.token_on_device = false, .fused_experts_up = false}, Mechanisms{}}) {
+    const auto switched = engine->set_mechanisms(mechanisms);
+    ASSERT_TRUE(switched.has_value()) << switched.error().message;
+    EXPECT_EQ(answers(*engine), expected());
+  }
+}
+
+TEST(EmulatorMechanisms, AreRefusedWhereThereAreNone) {
+  const auto engine = open_or_fail(pocket_options("cpu"));
+  EXPECT_EQ(engine->set_mechanisms({}).error().code, ErrorCode::kUnsupported);
+}
+
 TEST(EmulatorMechanisms, AllOfPrefillAtOnceGiveTheSameGreedyTokens) {
   EngineOptions options = emulator_options(kChunk);
   options.backend_options.mechanisms = {.dequantise_in_tile = false,

@@ -45,6 +45,8 @@ class GpuBackend final : public Backend {
   // recordings.
   Result<void> prepare(const ModelSpec& spec, int max_rows) override;
   std::size_t scratch_bytes(const ModelSpec& spec, int max_rows) const override;
+  // Forgets recordings.
+  Result<void> set_mechanisms(const Mechanisms& mechanisms) override;
   Result<Buffer> allocate(std::size_t bytes, std::string_view what) override;
   Result<Buffer> adopt(std::span<const std::byte> bytes, std::shared_ptr<void> owner) override;
   void write(const Buffer& to, std::size_t offset, std::span<const std::byte> bytes) override;

@@ -108,6 +108,14 @@ std::size_t GpuBackend::scratch_bytes(const ModelSpec& spec, int max_rows) const
   return gpu::scratch_bytes(spec, max_rows, mechanisms_);
 }
 
+Result<void> GpuBackend::set_mechanisms(const Mechanisms& mechanisms) {
+  LILY_CHECK(spec_.has_value() && !in_pass_);
+  static_cast<void>(finish_replays());  // Errors are kept for wait().
+  mechanisms_ = mechanisms;
+  scratch_ = {};  // Two of them may not fit.
+  return prepare(ModelSpec(*spec_), max_rows_);
+}
+
 // The same buffer, with its end told to whoever keeps recordings.
 Result<Buffer> GpuBackend::tracked(Buffer buffer) {
   buffers_->add(buffer.address(), buffer.bytes());
