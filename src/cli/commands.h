@@ -17,5 +17,9 @@ Result<int> execute(const EvalFlags& flags);
 Result<int> execute(const SynthFlags& flags);
 Result<int> execute(const BenchFlags& flags);
 Result<int> execute(const LimitsFlags& flags);
+Result<int> execute(const WorkerFlags& flags);
+Result<int> execute(const SweepFlags& flags);
+Result<int> execute(const AblateFlags& flags);
+Result<int> execute(const PlotFlags& flags);
 
 }  // namespace lily::cli

@@ -18,18 +18,6 @@ bool is_checkpoint(const Path& folder) {
   return std::filesystem::exists(folder / "config.json", ignored);
 }
 
-// Empty where the system does not say.
-Path program_file() {
-  std::error_code failed;
-#if defined(__APPLE__)
-  char name[4096];
-  std::uint32_t size = sizeof name;
-  return _NSGetExecutablePath(name, &size) == 0 ? std::filesystem::canonical(name, failed) : Path();
-#else
-  return std::filesystem::read_symlink("/proc/self/exe", failed);
-#endif
-}
-
 Path beside_the_program() {
   return program_file().parent_path().parent_path() / "share/lily/pocket";
 }
@@ -45,6 +33,17 @@ void show_packing(ProgressLine& line, const PackProgress& progress) {
 
 }  // namespace
 
+Path program_file() {
+  std::error_code failed;
+#if defined(__APPLE__)
+  char name[4096];
+  std::uint32_t size = sizeof name;
+  return _NSGetExecutablePath(name, &size) == 0 ? std::filesystem::canonical(name, failed) : Path();
+#else
+  return std::filesystem::read_symlink("/proc/self/exe", failed);
+#endif
+}
+
 Result<Path> model_folder(const Path& named) {
   if (!named.empty()) return named;
   for (const Path& folder : {Path(LILY_POCKET_DIR), beside_the_program()}) {
@@ -52,6 +51,14 @@ Result<Path> model_folder(const Path& named) {
   }
   return Error{ErrorCode::kNotFound,
                "the pocket checkpoint is not at " LILY_POCKET_DIR "; name one with --model"};
+}
+
+std::string model_name(const Path& folder) {
+  std::error_code ignored;
+  const Path whole = std::filesystem::weakly_canonical(folder, ignored);
+  const Path named = ignored ? folder : whole;
+  return named.filename().empty() ? named.parent_path().filename().string()
+                                  : named.filename().string();
 }
 
 Result<Tokenizer> load_tokenizer(const Path& named) {

@@ -8,9 +8,15 @@
 
 namespace lily::cli {
 
+// This program's own file; empty where the system does not say.
+Path program_file();
+
 // The folder that was named, else the pocket checkpoint: of the source tree, or installed beside
 // the program.
 Result<Path> model_folder(const Path& named);
+
+// What a model is called: by its folder.
+std::string model_name(const Path& folder);
 
 // The file that was named, else the pocket checkpoint's tokenizer.
 Result<Tokenizer> load_tokenizer(const Path& named);

@@ -37,6 +37,10 @@ void add_engine_options(CLI::App& app, EngineFlags& flags);
 struct BenchFamily {
   BenchFlags bench;
   LimitsFlags limits;
+  WorkerFlags worker;
+  SweepFlags sweep;
+  AblateFlags ablate;
+  PlotFlags plot;
 };
 
 void describe_limits(CLI::App& limits, LimitsFlags& flags);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "measure/sweep_record.h"
 
 namespace lily::cli {
 
@@ -154,9 +155,38 @@ struct LimitsFlags {
   std::vector<std::string> given;  // All of it, as words of a command line.
 };
 
+struct WorkerFlags {
+  EngineFlags engine;
+  std::vector<std::string> given;  // The engine's options as words of a command line.
+};
+
+struct SweepFlags {
+  EngineFlags engine;                     // Checked here, used by the workers.
+  std::vector<std::string> engine_words;  // As words of a command line.
+  SweepOptions options;                   // Without engines.
+  std::vector<std::string> lily, peers;   // "NAME=FLAGS", "NAME=COMMAND"
+  Path out;
+};
+
+struct AblateFlags {
+  EngineFlags engine;
+  std::vector<std::string> given;  // The engine's options as words of a command line.
+  std::vector<int> prefill = {512, 2048};
+  std::vector<int> depths = {128, 3840, 32768};
+  int decode_tokens = 64;
+  int rounds = 5;
+  std::vector<std::string> only;  // Empty: all.
+  Path out;                       // Empty: the table alone.
+  bool json = false;
+};
+
+struct PlotFlags {
+  Path folder;
+};
+
 using Command =
     std::variant<RunFlags, ChatFlags, ServeFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags,
-                 RenderFlags, EvalFlags, SynthFlags, BenchFlags, LimitsFlags>;
+                 RenderFlags, EvalFlags, SynthFlags, BenchFlags, LimitsFlags, WorkerFlags, SweepFlags, AblateFlags, PlotFlags>;
 
 struct ParsedLine {
   std::string name;                // "run": what messages begin with.

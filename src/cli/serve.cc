@@ -21,14 +21,6 @@ std::size_t default_cache_bytes() {
   return static_cast<std::size_t>(std::min(machine_memory_bytes() / kShare, kMost));
 }
 
-std::string model_name(const Path& folder) {
-  std::error_code ignored;
-  const Path whole = std::filesystem::weakly_canonical(folder, ignored);
-  const Path named = ignored ? folder : whole;
-  return named.filename().empty() ? named.parent_path().filename().string()
-                                  : named.filename().string();
-}
-
 Result<std::vector<std::string>> read_script(const Path& file) {
   std::vector<std::string> out;
   if (file.empty()) return out;

@@ -6,10 +6,8 @@
 #include "measure/pass_timer.h"
 
 namespace lily {
-namespace {
-
-DeviceRates rates_of(const Backend& backend, const MachineLimits& machine,
-                     const std::vector<StepRate>& steps) {
+DeviceRates device_rates(const Backend& backend, const MachineLimits& machine,
+                         const std::vector<StepRate>& steps) {
   if (backend.info().name == "cpu") return {machine.read_all, machine.integer_all};
   DeviceRates rates;
   for (const StepRate& step : steps) {
@@ -19,8 +17,6 @@ DeviceRates rates_of(const Backend& backend, const MachineLimits& machine,
   }
   return rates;
 }
-
-}  // namespace
 
 Result<BackendLimits> measure_backend(Backend& backend, const LoadedWeights& weights,
                                       const MachineLimits& machine,
@@ -39,7 +35,7 @@ Result<BackendLimits> measure_backend(Backend& backend, const LoadedWeights& wei
                                      .rows = request.rows,
                                      .positions = request.depth,
                                      .folds = true}));
-  out.rates = rates_of(backend, machine, out.steps);
+  out.rates = device_rates(backend, machine, out.steps);
   say("passes");
   LILY_TRY(const auto timer,
            PassTimer::create(backend, weights,

@@ -32,7 +32,10 @@ struct BackendLimits {
 };
 
 // `machine` gives the rates of a backend that computes on this processor; else they are those of
-// memory read from end to end and of the fastest products of many rows.
+// memory read from end to end and of the fastest products of many rows, which `steps` have to hold.
+DeviceRates device_rates(const Backend& backend, const MachineLimits& machine,
+                         const std::vector<StepRate>& steps);
+
 Result<BackendLimits> measure_backend(Backend& backend, const LoadedWeights& weights,
                                       const MachineLimits& machine,
                                       const BackendLimitsRequest& request);

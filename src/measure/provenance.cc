@@ -24,15 +24,6 @@ std::string compiler() {
 #endif
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32] = "";
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 std::string system_name() {
   utsname system{};
   if (uname(&system) != 0) return "";
@@ -44,6 +35,15 @@ std::string megahertz(double hz) {
 }
 
 }  // namespace
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32] = "";
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
 
 Provenance provenance_here(const BackendInfo* backend, std::vector<std::string> options) {
   Provenance out{.version = LILY_VERSION,

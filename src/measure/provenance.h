@@ -25,6 +25,8 @@ struct Provenance {
   std::vector<std::string> options = {};  // As given: "--threads=2".
 };
 
+std::string utc_now();  // As in Provenance::date.
+
 // Of this program, on this machine, now. Without a backend its fields stay empty.
 Provenance provenance_here(const BackendInfo* backend, std::vector<std::string> options);
 

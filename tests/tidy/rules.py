@@ -55,7 +55,7 @@ LIBRARIES = {
 }
 IN_HEADERS = {"tl/expected.hpp", "CLI/", "cuda.h", "immintrin.h", "arm_neon.h", "MetalPerformancePrimitives/", "ucontext.h"}
 SYSTEM = ("sys/", "unistd.h", "fcntl.h", "pthread.h", "sched.h", "signal.h", "termios.h", "dlfcn.h", "mach/", "mach-o/", "errno.h", "linux/",
-          "stdlib.h", "arpa/", "netinet/", "netdb.h", "poll.h", "malloc.h")
+          "stdlib.h", "arpa/", "netinet/", "netdb.h", "poll.h", "malloc.h", "spawn.h")
 
 # (pattern in stripped C++, files it is allowed in, what to use instead).
 PRINTING = ("src/cli/", "src/base/check.cc", "src/base/log.cc")
