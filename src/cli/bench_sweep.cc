@@ -95,6 +95,12 @@ std::string time_left(double seconds) {
   return fmt::format("{:.1f} h left", seconds / 3600);
 }
 
+// How long is known once something was measured.
+std::string measurements_text(const SweepProgress& progress) {
+  const std::string text = fmt::format("{} measurements", progress.total);
+  return progress.done == 0 ? text : text + ", " + time_left(progress.seconds_left);
+}
+
 Result<void> run_with_progress(SweepRecord& record, const Path& folder) {
   InterruptScope interrupt;
   ProgressLine line(true);
@@ -103,9 +109,8 @@ Result<void> run_with_progress(SweepRecord& record, const Path& folder) {
                .save = [&](const auto& now) { return save_record(folder, now); },
                .progress =
                    [&](const SweepProgress& p) {
-                     line.show(
-                         p.doing, static_cast<double>(p.done) / static_cast<double>(p.total),
-                         fmt::format("{} measurements, {}", p.total, time_left(p.seconds_left)));
+                     line.show(p.doing, static_cast<double>(p.done) / static_cast<double>(p.total),
+                               measurements_text(p));
                    },
                .note =
                    [&](const std::string& words) {

@@ -246,7 +246,7 @@ Result<void> save_record(const Path& folder, const SweepRecord& record) {
 
 Result<void> save_text(const Path& file, std::string_view text) {
   LILY_TRY(auto out, AtomicFile::create(file));
-  LILY_RETURN_IF_ERROR(out.append(std::as_bytes(std::span(text))));
+  LILY_RETURN_IF_ERROR(out.append(std::as_bytes(std::span<const char>(text.data(), text.size()))));
   return out.commit();
 }
 

@@ -121,8 +121,8 @@ std::string table(const SweepRecord& record, SweepKind kind, const std::vector<S
 
 // "llama.cpp: 4.40 x in prefill over 7 lengths (4.31 .. 4.65)"
 std::string mean_text(const std::string& what, const MeanRatio& mean) {
-  return fmt::format("{:.2f} x in {} over {} lengths ({:.2f} .. {:.2f})", mean.mean, what,
-                     mean.n_rows, mean.least, mean.most);
+  return fmt::format("{:.2f} x in {} over {} length{} ({:.2f} .. {:.2f})", mean.mean, what,
+                     mean.n_rows, mean.n_rows == 1 ? "" : "s", mean.least, mean.most);
 }
 
 std::string means_text(const SweepRecord& record, const std::vector<SweepRow>& prefill,

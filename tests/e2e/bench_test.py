@@ -1,11 +1,13 @@
 """lily bench sweep, ablate, plot and worker: every point once, whatever happens to the peers and to Lily itself."""
 import json
+import shlex
 import signal
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from harness import Case, lily, main, scratch, start
+from harness import SOURCE, Case, lily, main, scratch, start
+from serving import ENDLESS, Server
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMALL = ("--lengths", "32,64", "--depths", "16", "--decode", "4", "--threads", "2", "--context", "512", "--no-pack")
@@ -76,7 +78,7 @@ class Sweep(Pictures):
                     for kind, length in (("prefill", 32), ("prefill", 64), ("decode", 16))}
         self.assertEqual(set(made(folder)), expected)
         self.assertEqual(len(made(folder)), len(expected))
-        self.assertRegex(got.out, r"int8 beside other: \d+\.\d\d x in prefill over 2 lengths .*, \d+\.\d\d x in decode over 1 lengths")
+        self.assertRegex(got.out, r"int8 beside other: \d+\.\d\d x in prefill over 2 lengths .*, \d+\.\d\d x in decode over 1 length ")
         whole = results(folder)
         self.assertEqual(len(whole["limits"]), 2)
         self.assertGreater(whole["limits"][0]["read_bytes_per_second"], 1e8)
@@ -165,6 +167,23 @@ class Worker(Case):
         self.assertEqual((hello["engine"], hello["model"], hello["context"]), ("Lily", "pocket, 8 layers", 64))
         self.assertEqual(["error" in answer for answer in answers], [False, False, True, True, True, True, False])
         self.assertIn("context", answers[2]["error"])
+
+
+class ServerAsAPeer(Case):
+    def test_any_server_is_measured_by_its_url(self):
+        server = Server("--no-pack", "--context", "1024")
+        try:
+            folder = scratch / "server"
+            command = (sys.executable, "-B", str(SOURCE / "tools/peers/openai_server.py"), f"http://127.0.0.1:{server.port}",
+                       "--extra", json.dumps(ENDLESS))
+            got = lily("bench", "sweep", "--out", folder, *SMALL, "--rounds", "1", "--peer", "server=" + shlex.join(command))
+        finally:
+            server.stop()
+        self.assertEqual((got.status, got.err), (0, ""))
+        for m in results(folder)["measurements"]:
+            self.assertGreater(m["tokens_per_second"], 0, m)
+            self.assertAlmostEqual(m["counted_tokens"], m["tokens"], delta=0.5 * m["tokens"])  # The server counts what text becomes.
+        self.assertEqual(results(folder)["engines"][1]["model"], "pocket")
 
 
 class Ablation(Pictures):

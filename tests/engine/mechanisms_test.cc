@@ -56,7 +56,7 @@ TEST(EmulatorMechanisms, EachSwitchedGivesTheSameGreedyTokens) {
 TEST(EmulatorMechanisms, AreSwitchedInAnOpenEngine) {
   const auto engine = open_or_fail(emulator_options(kChunk));
   for (const Mechanisms& mechanisms :
-       {Mechanisms{.dequantise_in_tile = false}, Mechanisms{.route_on_device = false},
+       {Mechanisms{.dequantise_in_tile = false, .route_on_device = false},
         Mechanisms{.token_on_device = false, .fused_experts_up = false}, Mechanisms{}}) {
     const auto switched = engine->set_mechanisms(mechanisms);
     ASSERT_TRUE(switched.has_value()) << switched.error().message;

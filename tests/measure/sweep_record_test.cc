@@ -99,7 +99,7 @@ TEST(SweepSummary, TakesMediansAndRatiosWithinARound) {
 
 TEST(SweepSummary, SaysTheMeanInASentence) {
   const auto text = summary_text(some_record());
-  EXPECT_THAT(text, HasSubstr("a beside b: 3.00 x in prefill over 1 lengths (3.00 .. 3.00)"));
+  EXPECT_THAT(text, HasSubstr("a beside b: 3.00 x in prefill over 1 length (3.00 .. 3.00)"));
   EXPECT_THAT(text, HasSubstr("failed"));
 }
 

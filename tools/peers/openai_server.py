@@ -22,7 +22,7 @@ MOST_ERROR_BYTES = 300
 
 class Server:
     def __init__(self, flags):
-        self.url, self.key, self.limit, self.strict = flags.url.rstrip("/"), flags.api_key, flags.limit, flags.strict
+        self.url, self.key, self.limit, self.extra = flags.url.rstrip("/"), flags.api_key, flags.limit, flags.extra
         with self.open("/v1/models") as reply:
             self.software = reply.headers.get("Server") or "unknown"
             listed = json.load(reply)["data"]
@@ -47,7 +47,7 @@ class Server:
     def stream(self, n_words, n_tokens):
         """Tokens as the server counts them, seconds to the first piece and from it to the last."""
         body = {"model": self.model, "prompt": self.words(max(1, n_words)), "max_tokens": n_tokens, "temperature": 0, "stream": True,
-                "stream_options": {"include_usage": True}} | ({} if self.strict else {"ignore_eos": True})
+                "stream_options": {"include_usage": True}} | self.extra
         start = time.perf_counter()
         first = last = None
         usage = {}
@@ -82,7 +82,8 @@ def main():
     parser.add_argument("url")
     parser.add_argument("--model", help="as the server lists it; without it the first")
     parser.add_argument("--api-key")
-    parser.add_argument("--strict", action="store_true", help="do not send ignore_eos, which servers other than OpenAI's know")
+    parser.add_argument("--extra", type=json.loads, default={"ignore_eos": True},
+                        help="fields of a request that keep an answer from ending early; most servers know ignore_eos")
     parser.add_argument("--limit", type=float, default=3600, help="seconds without a byte")
     flags = parser.parse_args()
     serve(lambda: Server(flags))
