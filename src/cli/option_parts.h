@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 
@@ -32,6 +33,18 @@ CLI::App& add_command(CLI::App& app, const char* name, const char* help, Flags& 
 }
 
 void add_engine_options(CLI::App& app, EngineFlags& flags);
+
+// The options that were given, as they were: those of one group of the help, or all.
+inline std::vector<std::string> given_words(const CLI::App& app, const std::string& group) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options()) {
+    if (!group.empty() && option->get_group() != group) continue;
+    const bool is_flag = option->get_items_expected_max() == 0;
+    for (const auto& value : option->results())
+      words.push_back(option->get_name() + (is_flag ? "" : "=" + value));
+  }
+  return words;
+}
 
 // `bench` and the commands below it.
 struct BenchFamily {

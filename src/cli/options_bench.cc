@@ -51,18 +51,6 @@ CLI::Option* add_lengths(CLI::App& app, const char* name, std::vector<int>& valu
       ->capture_default_str();
 }
 
-// The options of the engine that were given, as they were: for the workers' command lines.
-std::vector<std::string> engine_words(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group() != "Model" || option->count() == 0) continue;
-    const bool is_flag = option->get_items_expected_max() == 0;
-    for (const auto& value : option->results())
-      words.push_back(option->get_name() + (is_flag ? "" : "=" + value));
-  }
-  return words;
-}
-
 void describe_engines(CLI::App& sweep, SweepFlags& flags) {
   add_engine_options(sweep, flags.engine);
   const auto add_repeatable = [&](const char* name, std::vector<std::string>& values,
@@ -137,14 +125,14 @@ void describe_bench(CLI::App& app, BenchFamily& flags, ParsedLine& line) {
   auto& worker = add_command(bench, "worker", "Lily as an engine of a sweep: asked and answering in lines",
                              flags.worker, line);
   add_engine_options(worker, flags.worker.engine);
-  worker.parse_complete_callback([&] { flags.worker.given = engine_words(worker); });
+  worker.parse_complete_callback([&] { flags.worker.given = given_words(worker, "Model"); });
   auto& sweep = add_command(bench, "sweep", "Engines in turn at every length, with plots", flags.sweep, line);
   describe_sweep(sweep, flags.sweep);
-  sweep.parse_complete_callback([&] { flags.sweep.engine_words = engine_words(sweep); });
+  sweep.parse_complete_callback([&] { flags.sweep.engine_words = given_words(sweep, "Model"); });
   auto& ablate = add_command(bench, "ablate", "What each mechanism is worth, switched in turn",
                              flags.ablate, line);
   describe_ablate(ablate, flags.ablate);
-  ablate.parse_complete_callback([&] { flags.ablate.given = engine_words(ablate); });
+  ablate.parse_complete_callback([&] { flags.ablate.given = given_words(ablate, "Model"); });
   add_command(bench, "plot", "Table and plots of what sweep or ablate measured, again", flags.plot, line)
       .add_option("folder", flags.plot.folder, "Where its results.json or ablation.json is")
       ->required()

@@ -4,17 +4,6 @@
 namespace lily::cli {
 namespace {
 
-// The options that were given, as they were.
-std::vector<std::string> given_words(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) {
-    const bool is_flag = option->get_items_expected_max() == 0;
-    for (const auto& value : option->results())
-      words.push_back(option->get_name() + (is_flag ? "" : "=" + value));
-  }
-  return words;
-}
-
 void describe_model(CLI::App& limits, LimitsFlags& flags) {
   auto* model = limits.add_option("--model", flags.model, "Checkpoint folder")->check(not_empty);
   auto* spec = limits
@@ -58,7 +47,7 @@ void describe_limits(CLI::App& limits, LimitsFlags& flags) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   limits.add_flag("--json", flags.json, "One JSON object");
-  limits.parse_complete_callback([&] { flags.given = given_words(limits); });
+  limits.parse_complete_callback([&] { flags.given = given_words(limits, ""); });
 }
 
 }  // namespace lily::cli

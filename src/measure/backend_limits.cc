@@ -6,12 +6,16 @@
 #include "measure/pass_timer.h"
 
 namespace lily {
+
+// The most that was seen: a machine may be shared, and drift.
 DeviceRates device_rates(const Backend& backend, const MachineLimits& machine,
                          const std::vector<StepRate>& steps) {
-  if (backend.info().name == "cpu") return {machine.read_all, machine.integer_all};
   DeviceRates rates;
+  if (backend.info().name == "cpu") rates = {machine.read_all, machine.integer_all};
   for (const StepRate& step : steps) {
-    if (step.step == "read") rates.bytes_per_second = step.bytes_per_second();
+    const bool only_reads = step.rows == 0 && step.step != "copy";
+    if (only_reads)
+      rates.bytes_per_second = std::max(rates.bytes_per_second, step.bytes_per_second());
     rates.multiply_adds_per_second =
         std::max(rates.multiply_adds_per_second, step.multiply_adds_per_second());
   }
@@ -31,6 +35,7 @@ Result<BackendLimits> measure_backend(Backend& backend, const LoadedWeights& wei
   say("steps");
   LILY_TRY(out.steps, measure_steps(backend, spec,
                                     {.repeats = request.repeats,
+                                     .weight_bytes = request.read_bytes / 4,
                                      .read_bytes = request.read_bytes,
                                      .rows = request.rows,
                                      .positions = request.depth,

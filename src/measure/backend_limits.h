@@ -16,7 +16,7 @@
 namespace lily {
 
 struct BackendLimitsRequest {
-  std::size_t read_bytes = std::size_t{1} << 30;
+  std::size_t read_bytes = std::size_t{1} << 30;  // From end to end; by products a quarter of it.
   int rows = 512;    // Of products of many rows and of the chunk; 0: neither.
   int depth = 4096;  // Positions before the decoded row; of a single attention too.
   int repeats = 5;
@@ -31,8 +31,8 @@ struct BackendLimits {
   std::vector<KernelTable> prefill;  // One, or none.
 };
 
-// `machine` gives the rates of a backend that computes on this processor; else they are those of
-// memory read from end to end and of the fastest products of many rows, which `steps` have to hold.
+// The highest rates seen in `steps`, of reading with nothing computed and of products; on a CPU
+// `machine`'s where they are higher.
 DeviceRates device_rates(const Backend& backend, const MachineLimits& machine,
                          const std::vector<StepRate>& steps);
 

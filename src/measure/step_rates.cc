@@ -14,8 +14,6 @@ namespace lily {
 namespace {
 
 constexpr double kEnoughSeconds = 0.5;  // A slow device repeats less.
-constexpr std::uint64_t kWeightBytes = 256
-                                       << 20;  // Of a pass of one row, as layers follow each other.
 constexpr int kMostLayers = 32;
 constexpr int kLeastFoldRows = 256;
 
@@ -207,7 +205,7 @@ class StepRates {
   int layers_of(std::uint64_t bytes_a_layer) const {
     if (rows_ > 1) return 1;
     return static_cast<int>(
-        std::clamp<std::uint64_t>(kWeightBytes / bytes_a_layer, 1, kMostLayers));
+        std::clamp<std::uint64_t>(request_.weight_bytes / bytes_a_layer, 1, kMostLayers));
   }
   std::uint64_t extent(std::int64_t rows, int cols) const {
     return quant_extent(backend_.info().layout, {rows, cols, 4}).bytes;

@@ -26,6 +26,7 @@ struct StepRate {
 
 struct StepRatesRequest {
   int repeats = 10;
+  std::uint64_t weight_bytes = 256 << 20;  // Of a pass of one row, as layers follow each other.
   // Nothing of the following where it is 0.
   std::size_t read_bytes = 0;  // Memory read from end to end.
   int rows = 0;                // The products once more, of so many rows.

@@ -84,8 +84,12 @@ TEST(BackendLimits, StepsOfAProcessor) {
   const BackendLimits limits = measure("cpu");
   expect_steps(limits.steps);
   EXPECT_GT(limits.launches.pass_seconds, 0);
-  EXPECT_EQ(limits.rates.bytes_per_second, 1e10);
-  EXPECT_EQ(limits.rates.multiply_adds_per_second, 1e11);
+  EXPECT_GE(limits.rates.bytes_per_second, 1e10);
+  EXPECT_GE(limits.rates.multiply_adds_per_second, 1e11);
+  for (const StepRate& step : limits.steps) {
+    if (step.rows <= 1) continue;
+    EXPECT_LE(step.multiply_adds_per_second(), limits.rates.multiply_adds_per_second);
+  }
   const std::map<std::string, int> steps = {{"embed", 1},
                                             {"gdn_project", 3},
                                             {"gdn_prepare", 3},
