@@ -24,7 +24,7 @@ class PassTimer {
 
   const ModelSpec& spec() const { return model_.weights.spec; }
   // One row behind `depth` others, whose token is chosen; and as many rows of a new sequence as are
-  // given, none of whose logits are wanted. The median of `repeats`, behind a first pass that does
+  // given, none of whose logits are wanted. Of `repeats` the median, where steps run at once the fastest, behind a first pass that does
   // not count.
   PassShape decode_shape(int depth) const;
   PassShape prefill_shape(int rows) const;
