@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWidth = 480, kLeft = 58, kRight = 462, kFrameHeight = 260, kEdge = 14;
 constexpr double kFarAbove =
-    2.2;                        // Times the highest point: such a ceiling would flatten the lines.
+    4.0;                        // Times the highest point: such a ceiling would flatten the lines.
 constexpr double kSample = 34;  // Of a line in the legend.
 
 class Drawing {
