@@ -32,6 +32,9 @@ function(lily_fetch_xgrammar)
   target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
   target_compile_options(xgrammar PRIVATE -w -O2)
   set_target_properties(xgrammar PROPERTIES UNITY_BUILD ON)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set_target_properties(xgrammar PROPERTIES CXX_STANDARD 17)  # clang 14 with libstdc++ 12 does not take it as C++20.
+  endif()
 endfunction()
 
 if(LILY_GRAMMAR)

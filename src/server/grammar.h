@@ -13,7 +13,8 @@ namespace lily::server {
 
 class GrammarCompiler {
  public:
-  explicit GrammarCompiler(const Engine& engine);
+  // `ends`: the tokens that end an answer. The tokenizer stays as long as this and its constraints.
+  GrammarCompiler(const Tokenizer& tokenizer, std::vector<TokenId> ends);
   ~GrammarCompiler();
   GrammarCompiler(const GrammarCompiler&) = delete;
   GrammarCompiler& operator=(const GrammarCompiler&) = delete;

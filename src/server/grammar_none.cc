@@ -5,7 +5,7 @@ namespace lily::server {
 
 struct GrammarCompiler::Impl {};
 
-GrammarCompiler::GrammarCompiler(const Engine&) {}
+GrammarCompiler::GrammarCompiler(const Tokenizer&, std::vector<TokenId>) {}
 GrammarCompiler::~GrammarCompiler() = default;
 
 Result<Constraints> GrammarCompiler::compile(const Json&) {

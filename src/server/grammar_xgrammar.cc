@@ -14,14 +14,21 @@ namespace {
 constexpr std::int64_t kCacheBytes = std::int64_t{64} << 20;
 constexpr int kThreads = 1;  // The passes need the others.
 
-// Added tokens are markup, which has no place in JSON: the library bans tokens without bytes.
-xgrammar::TokenizerInfo describe_tokens(const Engine& engine) {
-  const Tokenizer& tokenizer = engine.tokenizer();
+// Added tokens are markup, and control characters stand in JSON escaped: neither has a place in it.
+// The library bans tokens without bytes.
+bool has_a_place(const Tokenizer& tokenizer, TokenId id) {
+  const auto bytes = tokenizer.token_bytes(id);
+  return !tokenizer.is_added(id) && std::none_of(bytes.begin(), bytes.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20;
+  });
+}
+
+xgrammar::TokenizerInfo describe_tokens(const Tokenizer& tokenizer,
+                                        const std::vector<TokenId>& ends) {
   std::vector<std::string> bytes;
   for (TokenId id = 0; id < tokenizer.n_ids(); ++id) {
-    bytes.emplace_back(tokenizer.is_added(id) ? std::string_view() : tokenizer.token_bytes(id));
+    bytes.emplace_back(has_a_place(tokenizer, id) ? tokenizer.token_bytes(id) : std::string_view());
   }
-  const auto& ends = engine.spec().end_tokens;
   return xgrammar::TokenizerInfo(bytes, xgrammar::VocabType::RAW, tokenizer.n_ids(),
                                  std::vector<std::int32_t>(ends.begin(), ends.end()));
 }
@@ -60,21 +67,24 @@ class GrammarConstraint final : public TokenConstraint {
 }  // namespace
 
 struct GrammarCompiler::Impl {
-  explicit Impl(const Engine& of) : engine(of) {}
+  Impl(const Tokenizer& of, std::vector<TokenId> ended_by)
+      : tokenizer(of), ends(std::move(ended_by)) {}
 
   // The library's own preparation waits for the first schema.
   xgrammar::GrammarCompiler& compiler() {
     const std::lock_guard lock(mutex);
-    if (!prepared) prepared.emplace(describe_tokens(engine), kThreads, true, kCacheBytes);
+    if (!prepared) prepared.emplace(describe_tokens(tokenizer, ends), kThreads, true, kCacheBytes);
     return *prepared;
   }
 
-  const Engine& engine;
+  const Tokenizer& tokenizer;
+  const std::vector<TokenId> ends;
   std::mutex mutex;
   std::optional<xgrammar::GrammarCompiler> prepared;
 };
 
-GrammarCompiler::GrammarCompiler(const Engine& engine) : impl_(std::make_unique<Impl>(engine)) {}
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, std::vector<TokenId> ends)
+    : impl_(std::make_unique<Impl>(tokenizer, std::move(ends))) {}
 GrammarCompiler::~GrammarCompiler() = default;
 
 Result<Constraints> GrammarCompiler::compile(const Json& schema) {
@@ -82,7 +92,7 @@ Result<Constraints> GrammarCompiler::compile(const Json& schema) {
     // Written as the model has learnt it: no line ends, ", " and ": ".
     const auto grammar = impl_->compiler().CompileJSONSchema(dump_json(schema), false, std::nullopt,
                                                              std::nullopt, false);
-    const int n_ids = impl_->engine.tokenizer().n_ids();
+    const int n_ids = impl_->tokenizer.n_ids();
     return Constraints(
         [grammar, n_ids] { return std::make_shared<GrammarConstraint>(grammar, n_ids); });
   } catch (const std::exception& failure) {

@@ -26,6 +26,8 @@ inline constexpr std::size_t kMaxTools = 1024;
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMaxSchemaDepth = 64;
+inline constexpr std::size_t kMaxPatternBytes = 1024;
+inline constexpr int kMaxPatternPlaces = 256;  // Of the patterns of one schema.
 inline constexpr int kMaxChoices = 16;
 inline constexpr std::chrono::milliseconds kKeepAlive{3'000};  // Longest silence of a stream.
 

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
 #include "server/json_build.h"
 #include "server/limits.h"
+#include "server/schema_pattern.h"
+#include "server/schema_weight.h"
 #include "text/chat_parse.h"
 
 namespace lily::server {
@@ -16,6 +19,7 @@ namespace {
 constexpr std::size_t kMaxSchemaBytes = std::size_t{128} << 10;
 constexpr int kMaxSchemas = 2000;
 constexpr double kMaxCount = 4096;  // Of items, characters, properties.
+constexpr double kMaxMultiple = 1024, kMaxMultiplesApart = 10'000;
 
 constexpr std::array<std::string_view, 16> kInexpressible{"not",
                                                           "if",
@@ -34,7 +38,17 @@ constexpr std::array<std::string_view, 16> kInexpressible{"not",
                                                           "$recursiveRef",
                                                           "propertyNames"};
 constexpr std::array<std::string_view, 7> kSchemaTypes{"null",   "boolean", "integer", "number",
-                                                 "string", "array",   "object"};
+                                                       "string", "array",   "object"};
+// What decides alone: words beside it would not be heard.
+constexpr std::array<std::string_view, 6> kDeciding{"$ref",  "const", "enum",
+                                                    "anyOf", "oneOf", "allOf"};
+constexpr std::array<std::string_view, 4> kShaping{"properties", "patternProperties", "items",
+                                                   "prefixItems"};
+// What says something of one type, which has to be named.
+constexpr std::array<std::string_view, 13> kOfOneType{
+    "pattern",          "minLength",        "maxLength",        "minimum",  "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "multipleOf",       "minItems", "maxItems",
+    "minProperties",    "maxProperties",    "patternProperties"};
 constexpr std::array<std::string_view, 6> kCounts{"minLength", "maxLength",     "minItems",
                                                   "maxItems",  "minProperties", "maxProperties"};
 
@@ -49,6 +63,15 @@ std::optional<double> number_at(const Json& schema, std::string_view key) {
   return number ? std::optional(std::strtod(value->text.c_str(), nullptr)) : std::nullopt;
 }
 
+bool has(const Json& schema, std::string_view key) {
+  return schema.find(key) != nullptr;
+}
+
+void rename(Json& schema, std::string_view from, std::string_view to) {
+  const auto at = std::find(schema.keys.begin(), schema.keys.end(), from);
+  if (at != schema.keys.end()) *at = to;
+}
+
 class Checker {
  public:
   Checker(const Json& root, std::string place) : root_(root), root_place_(std::move(place)) {}
@@ -59,12 +82,17 @@ class Checker {
     if (depth > kMaxSchemaDepth) return bad(place, "over 64 levels deep");
     if (++n_schemas_ > kMaxSchemas) return bad(root_place_, "over 2000 schemas in one");
     LILY_RETURN_IF_ERROR(check_words(schema, place));
+    LILY_RETURN_IF_ERROR(check_company(schema, place));
     LILY_RETURN_IF_ERROR(check_type(schema, place));
     LILY_RETURN_IF_ERROR(check_ranges(schema, place));
+    LILY_RETURN_IF_ERROR(check_multiples(schema, place));
     LILY_RETURN_IF_ERROR(check_reference(schema, place));
     Json out = schema;
-    LILY_RETURN_IF_ERROR(check_inside(out, place, depth));
     close_object(out);
+    LILY_TRY(const int n_places, check_patterns(out, place));
+    LILY_RETURN_IF_ERROR(weight_.add(out, n_places, place));
+    LILY_RETURN_IF_ERROR(check_inside(out, place, depth));
+    rename(out, "oneOf", "anyOf");
     return out;
   }
 
@@ -91,6 +119,30 @@ class Checker {
     if (!values->is(JsonKind::kArray)) return wrong_kind(place + ".enum", *values, "a list");
     if (values->items.empty()) return bad(place + ".enum", "an empty list, nothing can fit it");
     return {};
+  }
+
+  // One word that decides, and none beside it that would be passed over.
+  Result<void> check_company(const Json& schema, const std::string& place) const {
+    std::string_view decides;
+    for (const auto key : kDeciding) {
+      if (!has(schema, key)) continue;
+      if (!decides.empty()) return alone(place, key, decides);
+      decides = key;
+    }
+    for (const auto key : kShaping) {
+      if (!decides.empty() && has(schema, key)) return alone(place, key, decides);
+    }
+    if (!decides.empty() || has(schema, "type")) return {};
+    for (const auto key : kOfOneType) {
+      if (has(schema, key))
+        return bad(place + "." + std::string(key), "of which type? expected a \"type\" beside it");
+    }
+    return {};
+  }
+
+  static Error alone(const std::string& place, std::string_view key, std::string_view decides) {
+    return {ErrorCode::kUnsupported, place + "." + std::string(key) + ": not together with " +
+                                         std::string(decides) + "; a grammar takes one of them"};
   }
 
   Result<void> check_type(const Json& schema, const std::string& place) const {
@@ -125,6 +177,44 @@ class Checker {
         return bad(place + "." + low, std::string("is over ") + high + ", nothing can fit");
     }
     return {};
+  }
+
+  // Of whole numbers: every one, or those between two ends that are not far apart.
+  Result<void> check_multiples(const Json& schema, const std::string& place) const {
+    if (!has(schema, "multipleOf")) return {};
+    const auto of = number_at(schema, "multipleOf");
+    if (!of || *of < 1 || *of > kMaxMultiple || *of != std::floor(*of))
+      return bad(place + ".multipleOf", "expected a whole number, 1 .. 1024");
+    const auto from = number_at(schema, "minimum"), to = number_at(schema, "maximum");
+    const bool excludes = has(schema, "exclusiveMinimum") || has(schema, "exclusiveMaximum");
+    if (!excludes && from.has_value() == to.has_value() &&
+        (!from || *to - *from <= kMaxMultiplesApart))
+      return {};
+    return Error{ErrorCode::kUnsupported,
+                 place +
+                     ".multipleOf: a grammar expresses this without a range, or with minimum and "
+                     "maximum at most 10000 apart"};
+  }
+
+  // Each pattern in its plain spelling; how many characters they name.
+  Result<int> check_patterns(Json& out, const std::string& place) {
+    int n_places = 0;
+    for (std::size_t i = 0; i < out.keys.size(); ++i) {
+      if (out.keys[i] == "pattern") {
+        if (!out.items[i].is(JsonKind::kString))
+          return wrong_kind(place + ".pattern", out.items[i], "a string");
+        LILY_TRY(SchemaPattern plain, read_schema_pattern(out.items[i].text, place + ".pattern"));
+        out.items[i].text = std::move(plain.text);
+        n_places += plain.n_places;
+      }
+      if (out.keys[i] != "patternProperties") continue;
+      for (std::string& key : out.items[i].keys) {
+        LILY_TRY(SchemaPattern plain, read_schema_pattern(key, place + ".patternProperties"));
+        key = std::move(plain.text);
+        n_places += plain.n_places;
+      }
+    }
+    return n_places;
   }
 
   // A path of keys and indexes from the root.
@@ -217,6 +307,7 @@ class Checker {
   const Json& root_;
   std::string root_place_;
   int n_schemas_ = 0;
+  SchemaWeight weight_;
 };
 
 }  // namespace

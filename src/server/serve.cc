@@ -78,7 +78,7 @@ Result<void> serve(Engine& engine, const ServeOptions& options, const OnListenin
   LILY_TRY(const auto scheduler, Scheduler::start(engine, {.max_waiting = options.max_waiting,
                                                            .state_dir = options.state_dir}));
   Metrics metrics;
-  GrammarCompiler grammars(engine);
+  GrammarCompiler grammars(engine.tokenizer(), engine.spec().end_tokens);
   Service service{engine,
                   *scheduler,
                   metrics,
