@@ -45,6 +45,10 @@ Result<void> check_request(const Engine::Impl& engine, const GenerateRequest& re
   if (request.max_tokens < 0) {
     return Error{ErrorCode::kInvalidArgument, "max_tokens: " + std::to_string(request.max_tokens) + ", expected 1 or more, or 0 for no limit"};
   }
+  if (request.prompt_top < 0 || request.prompt_top > std::min(kMaxTopLogProbs, engine.model.vocab_used)) {
+    return Error{ErrorCode::kInvalidArgument, "prompt_top: " + std::to_string(request.prompt_top) + ", expected 0 .. " +
+                                                  std::to_string(std::min(kMaxTopLogProbs, engine.model.vocab_used))};
+  }
   return check_sampling(request.sampling, engine.model.vocab_used);
 }
 

@@ -54,15 +54,14 @@ int Checkpoints::deepest(std::span<const TokenId> prompt) const {
   return best;
 }
 
-Result<Checkpoints::Begun> Checkpoints::begin(std::span<const TokenId> prompt, int sequence, int slot) {
-  int reused = deepest(prompt);
-  for (;; reused = deepest(prompt)) {
+Result<Checkpoints::Begun> Checkpoints::begin(std::span<const TokenId> prompt, int sequence, int slot, From from) {
+  int reused = from == From::kStart ? 0 : deepest(prompt);
+  for (; reused > 0; reused = deepest(prompt)) {
     Chat* owner = nullptr;
-    if (reused == 0) break;
-    Chat::Kept* const from = find(prompt, reused, &owner);
-    LILY_CHECK(from != nullptr);
-    if (from->state) break;
-    LILY_TRY(const bool loaded, load(*owner, *from));
+    Chat::Kept* const kept = find(prompt, reused, &owner);
+    LILY_CHECK(kept != nullptr);
+    if (kept->state) break;
+    LILY_TRY(const bool loaded, load(*owner, *kept));
     if (loaded) break;
   }
   Chat& chat = chats_.emplace_back();

@@ -67,7 +67,8 @@ class Checkpoints {
     Chat* chat;
     ReuseReport reuse;
   };
-  Result<Begun> begin(std::span<const TokenId> prompt, int sequence, int slot);
+  enum class From { kDeepest, kStart };  // kStart: nothing is reused.
+  Result<Begun> begin(std::span<const TokenId> prompt, int sequence, int slot, From from = From::kDeepest);
   // The chat went on by a token.
   void extend(Chat& chat, TokenId token) { chat.tokens_.push_back(token); }
   // Keeps the state of `slot` and the pages of `sequence`, both at `position` of the chat's tokens. False: the budget has no room.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/impl.h"
+#include "engine/score_pass.h"
 #include "spec/layout.h"
 #include "spec/state_sizes.h"
 #include "weights/hash.h"
@@ -187,37 +188,23 @@ namespace {
 
 // The scored rows of one pass whose first row is position `begin` of the text.
 Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int begin, int end, std::vector<ScoredRow>& out) {
-  const int first_head = std::max(begin, request.first);
-  std::vector<std::int32_t> head_rows, targets;
-  for (int i = first_head; i < end; ++i) {
-    const bool last = static_cast<std::size_t>(i) + 1 == request.ids.size();
-    targets.push_back(last ? -1 : request.ids[static_cast<std::size_t>(i) + 1]);
-    head_rows.push_back(i - begin);
-  }
-  Backend& backend = *engine.backend;
-  PassBuffers& buffers = engine.model.buffers;
-  HeadUse use{.kind = head_rows.empty() ? HeadUse::Kind::kNone : HeadUse::Kind::kScore, .n_top = request.n_top};
-  buffers.write_targets(backend, targets);
+  const int first_head = std::min(std::max(begin, request.first), end);
+  std::vector<TokenId> next(request.ids.begin() + std::min<std::ptrdiff_t>(first_head + 1, std::ssize(request.ids)),
+                            request.ids.begin() + std::min<std::ptrdiff_t>(end + 1, std::ssize(request.ids)));
+  next.resize(static_cast<std::size_t>(end - first_head), -1);
   const auto vocab = static_cast<std::size_t>(engine.model.vocab_used);
-  if (!request.reference_log_probs.empty() && !head_rows.empty()) {
-    const auto at = static_cast<std::size_t>(first_head - request.first) * vocab;
-    LILY_TRY(use.reference_log_probs, buffers.write_reference_log_probs(
-                                          backend, request.reference_log_probs.subspan(at, head_rows.size() * vocab)));
+  std::span<const float> reference;
+  if (!request.reference_log_probs.empty() && !next.empty()) {
+    reference = request.reference_log_probs.subspan(static_cast<std::size_t>(first_head - request.first) * vocab, next.size() * vocab);
   }
   const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  const PassPart part{.tokens = tokens, .position = begin};
-  LILY_RETURN_IF_ERROR(run_pass(backend, engine.model, {.parts = {&part, 1}, .head = use, .head_rows = head_rows, .cancel = request.cancel}));
-  LILY_TRY(const ScoreRows rows, buffers.read_score(backend, static_cast<int>(head_rows.size()), request.n_top));
-  for (std::size_t i = 0; i < head_rows.size(); ++i) {
-    if (rows.not_finite[i]) {
-      return Error{ErrorCode::kNotFinite, "position " + std::to_string(first_head + static_cast<int>(i)) + ": a logit is not finite"};
-    }
-    const auto n_top = static_cast<std::ptrdiff_t>(request.n_top), at = static_cast<std::ptrdiff_t>(i) * n_top;
-    out.push_back({.next_log_prob = rows.target_log_prob[i],
-                   .top_ids = {rows.top_ids.begin() + at, rows.top_ids.begin() + at + n_top},
-                   .top_log_probs = {rows.top_log_probs.begin() + at, rows.top_log_probs.begin() + at + n_top},
-                   .kl = use.reference_log_probs ? rows.kl[i] : 0.0f});
-  }
+  LILY_TRY(auto rows, run_score_pass(engine, {.part = {.tokens = tokens, .position = begin},
+                                              .first_row = first_head - begin,
+                                              .next = next,
+                                              .n_top = request.n_top,
+                                              .reference_log_probs = reference,
+                                              .cancel = request.cancel}));
+  out.insert(out.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   return {};
 }
 

@@ -52,6 +52,13 @@ struct TokenEvent {
   std::span<const float> top_log_probs;
 };
 
+struct ScoredRow {
+  float next_log_prob = 0;  // Of the token behind the row; 0 where there is none.
+  std::vector<std::int32_t> top_ids;
+  std::vector<float> top_log_probs;
+  float kl = 0;
+};
+
 struct GenerateRequest {
   std::vector<TokenId> prompt;
   SamplingParams sampling;
@@ -63,6 +70,9 @@ struct GenerateRequest {
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const TokenEvent&)> on_token = {};
   std::function<void(int done, int total)> on_prefill = {};  // Prompt tokens computed so far.
+  // Where it is there, the prompt is computed whole, whatever is kept of it, and told before the first token: row i predicts prompt[i + 1].
+  std::function<void(std::vector<ScoredRow>)> on_prompt_scored = {};
+  int prompt_top = 0;  // Alternatives of each of these rows.
   std::shared_ptr<TokenConstraint> constraint = {};
   bool lockstep = false;  // A pass is enqueued when the token before it is known to the host, on every device.
 };
@@ -91,13 +101,6 @@ struct ScoreRequest {
   int n_top = 0;
   std::span<const float> reference_log_probs = {};  // Empty, or [rows, vocab_used]: KL(reference || ours) is wanted.
   const std::atomic<bool>* cancel = nullptr;        // Looked at as in GenerateRequest.
-};
-
-struct ScoredRow {
-  float next_log_prob = 0;  // Of ids[i + 1]; 0 for the last row.
-  std::vector<std::int32_t> top_ids;
-  std::vector<float> top_log_probs;
-  float kl = 0;
 };
 
 class Scheduler;

@@ -25,6 +25,7 @@ struct Serving::Running {
     if (at < prompt().size()) return std::span(prompt()).subspan(at);
     return std::span(answer.result().tokens).subspan(at - prompt().size());
   }
+  bool scores() const { return static_cast<bool>(job.request.on_prompt_scored); }
   bool given_up() const { return job.request.cancel && job.request.cancel->load(std::memory_order_relaxed); }
   std::uint64_t n_chosen() const { return answer.result().tokens.size(); }
 
@@ -37,6 +38,7 @@ struct Serving::Running {
   std::vector<int> wanted;  // Positions of the prompt where states are still to be kept, ascending.
   int computed = 0;        // Positions.
   int reserved = 0;        // Positions that the sequence has pages for.
+  std::vector<ScoredRow> scored;  // Of the prompt, where its scores are wanted.
   std::uint64_t served = 0;
   bool ends_prompt = false;
   std::optional<std::vector<std::byte>> aside;  // Contents of its pages, while others need the room.

@@ -70,6 +70,7 @@ class Serving {
   void read_chunk(Running& one, bool beside_answers);
   Result<void> begin(Running& one);
   Result<void> compute_chunk(Running& one, bool beside_answers);
+  Result<void> compute_part(Running& one, const PassPart& part);
   int chunk_rows(bool beside_answers) const;
   Result<void> keep(Running& one);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/running.h"
+#include "engine/score_pass.h"
 
 namespace lily {
 namespace {
@@ -24,7 +25,7 @@ Serving::Running* Serving::next_prompt() {
 
 // Whoever shares the beginning of a prompt that is being read, begins when that is kept.
 bool Serving::waits_for_another(const Running& one) const {
-  if (one.chat) return false;
+  if (one.chat || one.scores()) return false;
   const int begins = checkpoints_.deepest(one.prompt());
   for (const auto& other : running_) {
     if (other.get() == &one) return false;
@@ -47,13 +48,15 @@ void Serving::read_chunk(Running& one, bool beside_answers) {
 }
 
 Result<void> Serving::begin(Running& one) {
-  LILY_TRY(const auto begun, checkpoints_.begin(one.prompt(), one.sequence, one.live));
+  const auto from = one.scores() ? Checkpoints::From::kStart : Checkpoints::From::kDeepest;
+  LILY_TRY(const auto begun, checkpoints_.begin(one.prompt(), one.sequence, one.live, from));
   one.chat = begun.chat;
   one.reuse = begun.reuse;
   one.computed = one.reserved = begun.reuse.reused;
   std::erase_if(one.wanted, [&](int at) { return at <= one.computed; });
   // What was kept is there at once; clients want to know it before the answer begins.
   if (one.job.request.on_prefill) one.job.request.on_prefill(one.computed, one.n_prompt());
+  if (one.scores() && one.n_prompt() == 1) one.job.request.on_prompt_scored({});
   engine_.sampling[static_cast<std::size_t>(one.sequence)].begin(*engine_.backend, one.job.request.sampling, one.prompt());
   return {};
 }
@@ -61,14 +64,14 @@ Result<void> Serving::begin(Running& one) {
 Result<void> Serving::compute_chunk(Running& one, bool beside_answers) {
   int end = std::min(one.computed + chunk_rows(beside_answers), one.n_prompt() - 1);
   if (!one.wanted.empty()) end = std::min(end, one.wanted.front());
-  one.ends_prompt = !beside_answers && running_.size() == 1 && one.wanted.empty() && one.n_prompt() - one.computed <= chunk_rows(false);
+  one.ends_prompt = !one.scores() && !beside_answers && running_.size() == 1 && one.wanted.empty() && one.n_prompt() - one.computed <= chunk_rows(false);
   if (one.ends_prompt) return {};
   if (end <= one.computed || !make_room(one, end)) return {};
   const auto started = Clock::now();
   const auto tokens = std::span(one.prompt()).subspan(static_cast<std::size_t>(one.computed), static_cast<std::size_t>(end - one.computed));
   const int after = AnswerPasses::other_slot(one.live);
   const PassPart part{.tokens = tokens, .position = one.computed, .sequence = one.sequence, .state_in = one.live, .state_out = after};
-  auto computed = run_pass(*engine_.backend, engine_.model, {.parts = {&part, 1}, .cancel = one.job.request.cancel});
+  auto computed = compute_part(one, part);
   if (!computed && computed.error().code == ErrorCode::kCancelled) return cancel(one), Result<void>();
   LILY_RETURN_IF_ERROR(computed);
   rows_per_second_ = static_cast<double>(tokens.size()) / std::max(1e-6, seconds_since(started));
@@ -80,6 +83,16 @@ Result<void> Serving::compute_chunk(Running& one, bool beside_answers) {
     LILY_RETURN_IF_ERROR(keep(one));
   }
   if (one.job.request.on_prefill) one.job.request.on_prefill(end, one.n_prompt());
+  return {};
+}
+
+Result<void> Serving::compute_part(Running& one, const PassPart& part) {
+  const GenerateRequest& request = one.job.request;
+  if (!one.scores()) return run_pass(*engine_.backend, engine_.model, {.parts = {&part, 1}, .cancel = request.cancel});
+  const auto next = std::span(one.prompt()).subspan(static_cast<std::size_t>(part.position) + 1, part.tokens.size());
+  LILY_TRY(auto rows, run_score_pass(engine_, {.part = part, .next = next, .n_top = request.prompt_top, .cancel = request.cancel}));
+  one.scored.insert(one.scored.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  if (std::ssize(one.scored) == one.n_prompt() - 1) request.on_prompt_scored(std::move(one.scored));
   return {};
 }
 

@@ -8,13 +8,14 @@ namespace lily::server {
 
 // One callback of the engine.
 struct Answer::Item {
-  enum class Kind { kPrefill, kText, kEnd };
+  enum class Kind { kPrefill, kPrompt, kText, kEnd };
   Kind kind;
   int choice;
   int done = 0, total = 0;
   std::string text = {};
   TokenId token = -1;
   TokenRecord record = {};
+  std::vector<ScoredRow> rows = {};
   std::optional<Result<GenerateResult>> end = {};
 };
 
@@ -106,6 +107,12 @@ Result<void> Answer::submit(Scheduler& scheduler, int index) {
       feed->put({.kind = Item::Kind::kPrefill, .choice = index, .done = done, .total = total});
     };
   }
+  if (spec_.score_prompt) {
+    request.prompt_top = spec_.sampling.n_top;
+    request.on_prompt_scored = [feed, index](std::vector<ScoredRow> rows) {
+      feed->put({.kind = Item::Kind::kPrompt, .choice = index, .rows = std::move(rows)});
+    };
+  }
   LILY_TRY(auto handle,
            scheduler.submit(std::move(request), [feed, index](Result<GenerateResult> end) {
              feed->put({.kind = Item::Kind::kEnd, .choice = index, .end = std::move(end)});
@@ -130,6 +137,8 @@ Result<void> Answer::take_item(Item& item, AnswerListener& listener) {
   Choice& choice = *choices_[static_cast<std::size_t>(item.choice)];
   if (item.kind == Item::Kind::kPrefill) {
     listener.on_prefill(item.done, item.total);
+  } else if (item.kind == Item::Kind::kPrompt) {
+    listener.on_prompt_scored(item.choice, item.rows);
   } else if (item.kind == Item::Kind::kText) {
     take_text(choice, item, listener);
   } else {

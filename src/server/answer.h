@@ -24,7 +24,9 @@ struct AnswerSpec {
   int n = 1;                   // Choices; each has a seed of its own, one more than the one before.
   bool want_tokens = false;    // on_token is called.
   bool want_progress = false;  // on_prefill is called.
-  bool plain_text = false;     // No thinking and no calls are looked for: all text is content.
+  bool score_prompt =
+      false;                // on_prompt_scored is called, with as many alternatives as tokens have.
+  bool plain_text = false;  // No thinking and no calls are looked for: all text is content.
   ToolSchemas tools = {};
   CallOptions calls = {};
   // One for each choice; none: anything may be written.
@@ -50,6 +52,8 @@ class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
   virtual void on_prefill(int done, int total) = 0;
+  // Before the choice's first token: row i is of the prompt's token i + 1.
+  virtual void on_prompt_scored(int, const std::vector<ScoredRow>&) {}
   virtual void on_token(int choice, TokenRecord record) = 0;
   virtual void on_event(int choice, const ReplyEvent& event) = 0;
   virtual void on_end(int choice, ChoiceEnd end) = 0;

@@ -1,6 +1,9 @@
 // The older door: text or tokens in, text out.
 #include "server/completions.h"
 
+#include <cmath>
+#include <limits>
+
 #include "server/door_request.h"
 #include "server/json_build.h"
 #include "server/limits.h"
@@ -97,10 +100,6 @@ Result<CompletionRequest> read_request(const Service& service, const Json& body)
   out.wish.sampling.n_top = static_cast<int>(n_top.value_or(0));
   LILY_TRY(const auto echo, fields.boolean("echo"));
   out.echo = echo.value_or(false);
-  if (out.echo && out.wish.want_tokens) {
-    return Error{ErrorCode::kUnsupported,
-                 "logprobs: not together with echo; the prompt is not scored"};
-  }
   LILY_RETURN_IF_ERROR(read_stream(fields, out));
   LILY_TRY(out.prompt, read_prompt(service, fields));
   fields.ignore("user");
@@ -114,13 +113,29 @@ struct Frame {
   std::string echoed;  // The prompt's text, where it is wanted back.
   std::string id = new_id("cmpl-");
   std::int64_t created = seconds_since_1970();
+
+  bool scores_prompt() const { return request.echo && request.wish.want_tokens; }
 };
 
-// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}
-Json logprobs_lists(const Tokenizer& tokenizer, const std::vector<TokenRecord>& records) {
+// Nothing predicts the first token of a prompt.
+constexpr float kUnpredicted = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<TokenRecord> prompt_records(const std::vector<TokenId>& prompt,
+                                        const std::vector<ScoredRow>& rows) {
+  std::vector<TokenRecord> out{{prompt.front(), kUnpredicted, {}, {}, false}};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out.push_back(
+        {prompt[i + 1], rows[i].next_log_prob, rows[i].top_ids, rows[i].top_log_probs, false});
+  }
+  return out;
+}
+
+// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. `offset`: bytes of the choice's text
+// before its first token, and then behind its last.
+Json logprobs_lists(const Tokenizer& tokenizer, const std::vector<TokenRecord>& records,
+                    std::size_t& offset) {
   Json tokens = Json::array(), values = Json::array(), tops = Json::array(),
        offsets = Json::array();
-  std::size_t offset = 0;
   for (const TokenRecord& record : records) {
     const std::string text = tokenizer.token_text(record.token);
     Json top = Json::object();
@@ -128,8 +143,9 @@ Json logprobs_lists(const Tokenizer& tokenizer, const std::vector<TokenRecord>& 
       top.set(tokenizer.token_text(record.top_ids[i]), json_real(record.top_log_probs[i]));
     }
     tokens.items.push_back(json_text(text));
-    values.items.push_back(json_real(record.log_prob));
-    tops.items.push_back(std::move(top));
+    const bool predicted = !std::isnan(record.log_prob);
+    values.items.push_back(predicted ? json_real(record.log_prob) : json_null());
+    tops.items.push_back(predicted ? std::move(top) : json_null());
     offsets.items.push_back(json_int(static_cast<std::int64_t>(offset)));
     offset += text.size();
   }
@@ -140,13 +156,14 @@ Json logprobs_lists(const Tokenizer& tokenizer, const std::vector<TokenRecord>& 
 }
 
 Json choice_json(const Frame& frame, int index, const std::string& text,
-                 const std::vector<TokenRecord>& records, const std::string& finish) {
+                 const std::vector<TokenRecord>& records, std::size_t& offset,
+                 const std::string& finish) {
   const bool tokens = frame.request.wish.want_tokens;
   return json_object(
       {{"index", json_int(index)},
        {"text", json_text(text)},
        {"logprobs",
-        tokens ? logprobs_lists(frame.service.engine.tokenizer(), records) : json_null()},
+        tokens ? logprobs_lists(frame.service.engine.tokenizer(), records, offset) : json_null()},
        {"finish_reason", finish.empty() ? json_null() : json_text(finish)}});
 }
 
@@ -167,6 +184,13 @@ Json usage_json(const Usage& usage) {
        {"prompt_tokens_details", json_object({{"cached_tokens", json_int(usage.cached_tokens)}})}});
 }
 
+std::vector<TokenRecord> all_records(const Frame& frame, const CollectedChoice& choice) {
+  if (!frame.scores_prompt()) return choice.tokens;
+  auto out = prompt_records(frame.request.prompt, choice.prompt_rows);
+  out.insert(out.end(), choice.tokens.begin(), choice.tokens.end());
+  return out;
+}
+
 Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& answer) {
   Collector collector(frame.request.wish.n);
   LILY_TRY(const auto end, collect_answer(exchange, answer, collector));
@@ -174,9 +198,10 @@ Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& ans
   Json choices = Json::array();
   Usage usage;
   for (const CollectedChoice& choice : collector.choices()) {
+    std::size_t offset = 0;
     choices.items.push_back(choice_json(frame, static_cast<int>(choices.items.size()),
-                                        frame.echoed + choice.reply.content, choice.tokens,
-                                        choice.end.finish));
+                                        frame.echoed + choice.reply.content,
+                                        all_records(frame, choice), offset, choice.end.finish));
     usage.add(choice.end);
     frame.service.metrics.observe_answer(choice.end.result);
   }
@@ -190,11 +215,19 @@ Result<void> reply_whole(const Frame& frame, HttpExchange& exchange, Answer& ans
 class TextWriter final : public AnswerListener {
  public:
   TextWriter(const Frame& frame, EventStream& stream)
-      : frame_(frame), stream_(stream), records_(static_cast<std::size_t>(frame.request.wish.n)) {}
+      : frame_(frame),
+        stream_(stream),
+        records_(static_cast<std::size_t>(frame.request.wish.n)),
+        offsets_(records_.size()) {}
 
+  // Where the prompt is scored, it comes with its scores.
   void begin() {
-    for (int i = 0; i < frame_.request.wish.n && !frame_.echoed.empty(); ++i)
-      put(i, frame_.echoed, "");
+    const bool now = !frame_.echoed.empty() && !frame_.scores_prompt();
+    for (int i = 0; i < frame_.request.wish.n && now; ++i) put(i, frame_.echoed, "");
+  }
+  void on_prompt_scored(int choice, const std::vector<ScoredRow>& rows) override {
+    records_[static_cast<std::size_t>(choice)] = prompt_records(frame_.request.prompt, rows);
+    put(choice, frame_.echoed, "");
   }
   void on_prefill(int, int) override {}
   void on_token(int choice, TokenRecord record) override {
@@ -219,8 +252,9 @@ class TextWriter final : public AnswerListener {
  private:
   void put(int choice, const std::string& text, const std::string& finish) {
     auto& records = records_[static_cast<std::size_t>(choice)];
-    Json chunk =
-        reply_object(frame_, json_list({choice_json(frame_, choice, text, records, finish)}));
+    auto& offset = offsets_[static_cast<std::size_t>(choice)];
+    Json chunk = reply_object(
+        frame_, json_list({choice_json(frame_, choice, text, records, offset, finish)}));
     if (!finish.empty()) chunk.set("lily", notes_);
     stream_.send(dump_json(chunk));
     records.clear();
@@ -229,6 +263,7 @@ class TextWriter final : public AnswerListener {
   const Frame& frame_;
   EventStream& stream_;
   std::vector<std::vector<TokenRecord>> records_;
+  std::vector<std::size_t> offsets_;
   Usage usage_;
   Json notes_;
 };
@@ -250,6 +285,7 @@ Result<void> completions(Service& service, HttpExchange& exchange, const Json& b
     return {};
   }
   request.notes.clamped = std::move(plan.clamped);
+  plan.spec.score_prompt = request.echo && request.wish.want_tokens;
   LILY_TRY(const auto answer, Answer::start(service.scheduler, std::move(plan.spec)));
   const Frame frame{service, request,
                     request.echo ? service.engine.tokenizer().decode(request.prompt) : ""};

@@ -22,6 +22,10 @@ Result<RunEnd> run_answer(HttpExchange& exchange, Answer& answer, AnswerListener
   }
 }
 
+void Collector::on_prompt_scored(int choice, const std::vector<ScoredRow>& rows) {
+  choices_[static_cast<std::size_t>(choice)].prompt_rows = rows;
+}
+
 void Collector::on_token(int choice, TokenRecord record) {
   choices_[static_cast<std::size_t>(choice)].tokens.push_back(std::move(record));
 }

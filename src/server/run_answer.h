@@ -19,6 +19,7 @@ Result<RunEnd> run_answer(HttpExchange& exchange, Answer& answer, AnswerListener
 // What a reply that is no stream is made of.
 struct CollectedChoice {
   Reply reply;
+  std::vector<ScoredRow> prompt_rows;
   std::vector<TokenRecord> tokens;
   ChoiceEnd end;
 };
@@ -28,6 +29,7 @@ class Collector final : public AnswerListener {
   explicit Collector(int n)
       : events_(static_cast<std::size_t>(n)), choices_(static_cast<std::size_t>(n)) {}
   void on_prefill(int, int) override {}
+  void on_prompt_scored(int choice, const std::vector<ScoredRow>& rows) override;
   void on_token(int choice, TokenRecord record) override;
   void on_event(int choice, const ReplyEvent& event) override;
   void on_end(int choice, ChoiceEnd end) override;

@@ -159,6 +159,32 @@ class OtherRoutes(ServerCase):
         self.assertEqual("".join(lists["tokens"]), CAPITAL_ANSWER)
         self.assertEqual(len(lists["token_logprobs"]), len(lists["top_logprobs"]))
 
+    def test_a_prompt_that_is_echoed_is_scored(self):
+        prompt = self.rendered(PARIS)["prompt"]
+        asked = {"model": "pocket", "temperature": 0, "logprobs": 2, "max_tokens": 8}
+        ids = self.server.post("/tokenize", {"content": prompt}).json()["tokens"]
+        alone = self.server.post("/v1/completions", {**asked, "prompt": ids}).json()["choices"][0]["logprobs"]
+        # What was generated, given as a prompt: predicted as it was when it was generated. Twice, though the second could begin at a kept state.
+        both = ids + self.server.post("/tokenize", {"content": CAPITAL_ANSWER}).json()["tokens"]
+        for n in (1, 2):
+            got = self.server.post("/v1/completions", {**asked, "prompt": both, "echo": True, "n": n, "max_tokens": 1}).json()
+            self.assertEqual(got["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+            for choice in got["choices"]:
+                lists = choice["logprobs"]
+                self.assertTrue(choice["text"].startswith(prompt + CAPITAL_ANSWER))
+                self.assertTrue(len(both) <= len(lists["tokens"]) <= len(both) + 1)  # And what follows, unless that is the end.
+                self.assertEqual((lists["token_logprobs"][0], lists["top_logprobs"][0]), (None, None))
+                for key in ("tokens", "token_logprobs", "top_logprobs"):
+                    self.assertEqual(lists[key][len(ids):len(both)], alone[key][:len(both) - len(ids)], key)
+                self.assertEqual(lists["text_offset"][len(ids)], len(prompt.encode()))
+        whole = self.server.post("/v1/completions", {**asked, "prompt": both, "echo": True}).json()["choices"][0]
+        chunks = [e["choices"][0] for _, e in self.server.events("/v1/completions", {**asked, "prompt": both, "echo": True})[:-1]]
+        self.assertEqual("".join(chunk["text"] for chunk in chunks), whole["text"])
+        for key in whole["logprobs"]:
+            self.assertEqual(sum((chunk["logprobs"][key] for chunk in chunks), []), whole["logprobs"][key], key)
+        one = self.server.post("/v1/completions", {**asked, "prompt": [262], "echo": True, "max_tokens": 1}).json()["choices"][0]["logprobs"]
+        self.assertEqual(one["token_logprobs"][0], None)
+
     def test_figures_rise(self):
         before = self.server.metrics()
         self.chat(CAPITAL_QUESTION)
