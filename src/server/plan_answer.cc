@@ -56,22 +56,28 @@ void apply_tools(const ToolList& tools, const AnswerWish& wish, AnswerSpec& out)
 // What a test wants to be answered: the request says it, or the script, whose turns are those of
 // requests with tools (agents ask for titles and the like in between).
 std::optional<std::vector<TokenId>> replayed(Service& service, const ToolList& tools,
-                                             const AnswerWish& wish) {
+                                             const AnswerWish& wish, bool in_thinking) {
   const auto& script = service.settings.replay_script;
   if (wish.replay || script.empty() || tools.specs.empty()) return wish.replay;
   const std::size_t turn = service.n_replayed.fetch_add(1);
   if (turn >= script.size()) return std::nullopt;
-  return service.engine.tokenizer().encode(script[turn]);
+  // Where an agent asked for thinking, the answer stands behind it.
+  return service.engine.tokenizer().encode((in_thinking ? "</think>\n\n" : "") + script[turn]);
+}
+
+// What the script answers needs no reading: agents' prompts are long, and a busy machine would read
+// them for minutes.
+void keep_end(ChatPrompt& prompt) {
+  constexpr std::ptrdiff_t kEnough = 256;
+  prompt.borders.clear();
+  prompt.tokens.erase(prompt.tokens.begin(),
+                      prompt.tokens.end() - std::min(kEnough, std::ssize(prompt.tokens)));
 }
 
 // The one constraint that an answer has. With a schema and tools, the answer is one or the other.
 Result<void> constrain(Service& service, const ToolList& tools, const AnswerWish& wish,
                        AnswerSpec& out) {
   using Kind = ToolChoice::Kind;
-  if (auto given = replayed(service, tools, wish)) {
-    out.make_constraint = replay_constraints(service.engine, *std::move(given));
-    return {};
-  }
   const bool must_call =
       wish.tool_choice.kind == Kind::kAny || wish.tool_choice.kind == Kind::kNamed;
   if (must_call) {
@@ -97,10 +103,16 @@ Result<PlannedAnswer> plan_chat(Service& service, const Conversation& conversati
                                 const ToolList& tools, const AnswerWish& wish) {
   PlannedAnswer out;
   LILY_TRY(out.spec.prompt, encode_chat(service.engine.tokenizer(), conversation));
+  auto given = replayed(service, tools, wish, out.spec.prompt.in_thinking);
+  if (given && !wish.replay) keep_end(out.spec.prompt);
   apply_wish(wish, out.spec);
   fit(service, wish, out);
   apply_tools(tools, wish, out.spec);
-  if (!out.over_context) LILY_RETURN_IF_ERROR(constrain(service, tools, wish, out.spec));
+  if (given) {
+    out.spec.make_constraint = replay_constraints(service.engine, *std::move(given));
+  } else if (!out.over_context) {
+    LILY_RETURN_IF_ERROR(constrain(service, tools, wish, out.spec));
+  }
   return out;
 }
 
