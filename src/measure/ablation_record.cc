@@ -215,7 +215,7 @@ std::string ablation_text(const AblationRecord& record) {
   }
   return text + fmt::format(
                     "per cent more tokens/s with it than without, median (least .. most) of {} "
-                    "rounds; (off): it is off by default\n",
+                    "round(s); (off): it is off by default\n",
                     record.rounds);
 }
 

@@ -100,7 +100,7 @@ std::string ceiling_text(const SweepRow& row) {
 }
 
 std::string table(const SweepRecord& record, SweepKind kind, const std::vector<SweepRow>& rows) {
-  constexpr int kCell = 32, kRatio = 22;
+  constexpr int kCell = 32, kRatio = 25;
   const auto& engines = record.options.engines;
   std::string text =
       fmt::format("{:<10}", kind == SweepKind::kPrefill ? "prefill of" : "decode at");
@@ -176,7 +176,8 @@ std::string summary_text(const SweepRecord& record) {
   if (!prefill.empty()) text += table(record, SweepKind::kPrefill, prefill);
   if (!decode.empty()) text += table(record, SweepKind::kDecode, decode);
   if (!text.empty()) {
-    text += fmt::format("tokens/s, median (least .. most) of {} rounds\n", record.options.rounds);
+    text += fmt::format("tokens/s, median (least .. most) of {} round{}\n", record.options.rounds,
+                        record.options.rounds == 1 ? "" : "s");
   }
   return text + means_text(record, prefill, decode);
 }
