@@ -83,6 +83,7 @@ class Buffer {
 // Passes with the same key name the same steps with the same arguments; only PassControl's contents differ.
 struct PassKey {
   int rows_bound = 0;       // Rows that the recording must hold; the pass has at most as many.
+  int context_bound = 0;    // Positions that no row's context goes beyond; 0: all that there is room for.
   int control_block = 0;    // Which PassControl the steps read.
   int head_blocks = 0;
   bool score = false;       // score steps, choose otherwise

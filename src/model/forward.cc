@@ -2,6 +2,8 @@
 #include "model/forward.h"
 
 #include <algorithm>
+#include <bit>
+#include <span>
 
 #include "base/check.h"
 
@@ -136,6 +138,18 @@ void check_bounds(const PassControl& control, const Model& model) {
   }
 }
 
+// Contexts that a recording is made for: up to here one recording serves all, beyond, one for each doubling.
+constexpr int kShortContext = 32768;
+
+int context_bound(const PassControl& control, int max_positions) {
+  int longest = kShortContext;
+  for (const Segment& s : std::span(control.segments).first(static_cast<std::size_t>(control.n_segments))) {
+    longest = std::max(longest, s.position + s.n_rows);
+  }
+  const auto bound = static_cast<int>(std::bit_ceil(static_cast<unsigned>(longest)));
+  return bound < max_positions ? bound : 0;
+}
+
 }  // namespace
 
 Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const ModelLimits& limits) {
@@ -160,6 +174,7 @@ Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const
   const int head_blocks =
       use.kind == HeadUse::Kind::kNone ? 0 : (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows;
   const PassKey key{.rows_bound = control.n_rows,
+                    .context_bound = context_bound(control, model.state.limits().max_positions),
                     .control_block = from.block,
                     .head_blocks = head_blocks,
                     .score = use.kind == HeadUse::Kind::kScore,

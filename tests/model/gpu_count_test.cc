@@ -27,6 +27,23 @@ TEST(GpuCount, ATokenOfThe35BTakesFewKernels) {
   }
 }
 
+// A card starts and ends each group, also one without positions: launches are as wide as the pass's contexts ask for.
+TEST(GpuCount, AttentionHasPartsForTheContextsOfThePass) {
+  PaperModel model;
+  const auto parts_at = [&](int position) {
+    unsigned parts = 0;
+    for (const auto& launch : model.record(1, HeadUse::Kind::kChoose, position).launches()) {
+      if (launch.kernel->name == std::string_view("attention_few_4")) parts = launch.grid.x;
+    }
+    return parts;
+  };
+  EXPECT_EQ(parts_at(0), 64u);
+  EXPECT_EQ(parts_at(32767), 64u);
+  EXPECT_EQ(parts_at(32768), 128u);
+  EXPECT_EQ(parts_at(100000), 256u);
+  EXPECT_EQ(parts_at(190000), 391u);  // Of 200,000 positions.
+}
+
 TEST(GpuCount, WhatEachMechanismOfDecodeSaves) {
   const std::pair<bool Mechanisms::*, std::size_t> more[] = {
       {&Mechanisms::fused_experts_up, 40 * 2},

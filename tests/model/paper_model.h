@@ -26,18 +26,19 @@ class PaperModel {
     LoadedWeights loaded;
     loaded.config = *config;
     loaded.image = WeightImage(header, data, nullptr);
-    const StateLimits state{.n_sequences = 1, .max_positions = 65536, .n_pages = 0, .n_slots = 1};
+    const StateLimits state{.n_sequences = 1, .max_positions = kRoom, .n_pages = 0, .n_slots = 1};
     model_ = *create_model(backend_, loaded,
                            {.state = state, .max_rows = 2048, .vocab_used = spec.vocab_rows});
   }
 
-  const gpu::Program& record(int n_rows, HeadUse::Kind use = HeadUse::Kind::kChoose) {
+  const gpu::Program& record(int n_rows, HeadUse::Kind use = HeadUse::Kind::kChoose,
+                             int position = 0) {
     PassControl& control = model_.buffers.control();
     control.n_rows = n_rows;
     control.n_segments = control.n_head_rows = 1;
     control.segments[0] = {.first_row = 0,
                            .n_rows = n_rows,
-                           .position = 0,
+                           .position = position,
                            .sequence = 0,
                            .state_in = -1,
                            .state_out = 0,
@@ -45,11 +46,21 @@ class PaperModel {
                            .reserved = 0};
     EXPECT_TRUE(forward(backend_, model_, {.kind = use}).has_value());
     return *backend_.recorded({.rows_bound = n_rows,
+                               .context_bound = bound_of(position + n_rows),
                                .head_blocks = 1,
                                .score = use == HeadUse::Kind::kScore});
   }
 
  private:
+  static constexpr int kRoom = 200000;
+  // As forward.cc has it: powers of two from 32,768 on, and 0 for all the room.
+  static int bound_of(int positions) {
+    for (const int bound : {32768, 65536, 131072}) {
+      if (positions <= bound) return bound;
+    }
+    return 0;
+  }
+
   gpu::GpuBackend backend_;
   Buffer weights_;
   Model model_;

@@ -27,6 +27,7 @@ class GpuBackend::PassRecorder final : public Recorder {
   const Mechanisms& mechanisms() const override { return backend_.mechanisms_; }
   const Tuning& tuning() const override { return backend_.tuning_; }
   int rows_bound() const override { return key_.rows_bound; }
+  int context_bound() const override { return key_.context_bound; }
   int max_rows() const override { return backend_.max_rows_; }
   void* scratch(const char* name, std::size_t bytes) override;
   Range to_end_of_buffer(const void* address) const override {

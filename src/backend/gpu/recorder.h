@@ -87,6 +87,8 @@ class Recorder {
   virtual const Tuning& tuning() const = 0;
   // Rows of this pass at most; how many it has, PassControl::n_rows, is known on the device only.
   virtual int rows_bound() const = 0;
+  // Positions of the longest context at most; 0: as many as there is room for.
+  virtual int context_bound() const = 0;
   // Rows of any pass at most: what scratch is sized for.
   virtual int max_rows() const = 0;
 

@@ -23,15 +23,18 @@ std::size_t n_partials(const ModelSpec& spec, int max_rows) {
   return times(std::min(max_rows, kFewRows), spec.n_q_heads * parts_held(spec));
 }
 
-// How contexts are cut, and how many parts one can have.
+// How contexts are cut, and how many parts one of this pass can have. What a part is depends on the room alone, so that a context's bits
+// do; parts that no context of the pass has are not launched.
 struct Cut {
   unsigned block_from, block_pages, parts;
 };
 Cut cut_of(const Recorder& to, int table_stride) {
   const int held = parts_held(to.spec()), from = to.tuning().block_attention_from;
   const auto pages = std::max(kBlockPages, (table_stride + held - 1) / held);
-  const int blocks = (table_stride + pages - 1) / pages;
-  const bool possible = from <= table_stride * kKvPageTokens;
+  const int bound = (to.context_bound() + kKvPageTokens - 1) / kKvPageTokens;
+  const int most = bound > 0 ? std::min(table_stride, bound) : table_stride;
+  const int blocks = (most + pages - 1) / pages;
+  const bool possible = from <= most * kKvPageTokens;
   if (!to.mechanisms().block_attention || !possible)
     return {std::numeric_limits<unsigned>::max(), static_cast<unsigned>(pages), kAttentionParts};
   return {static_cast<unsigned>(from), static_cast<unsigned>(pages),
