@@ -88,7 +88,7 @@ TEST(CheckSchema, HearsEveryWordOrSaysWhyNot) {
   EXPECT_NE(checked(R"({"type": "integer", "multipleOf": 2, "minimum": 1, "maximum": 9})"), apart);
 }
 
-// Each of these kept a grammar's maker busy for minutes, or its stack overran.
+// Shapes whose cost to a grammar's maker grows fastest (docs/decisions/0005-grammar-bounds.md).
 TEST(CheckSchema, RefusesWhatWouldTakeTooLong) {
   const auto object = [](int n, const std::string& more) {
     std::string out = R"({"type": "object"(MORE), "properties": {)";
