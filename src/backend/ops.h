@@ -91,6 +91,7 @@ struct PassKey {
   const float* reference_log_probs = nullptr;
   const std::int32_t* next_tokens = nullptr;  // Where choose writes tokens for the next pass.
   int copy_from = -1, copy_to = -1;           // Slots, in a pass that only copies a state.
+  int piece = 0;                              // Of a pass that is handed over in pieces, from 1 on; 0: all of it.
   bool operator==(const PassKey&) const = default;
 };
 

@@ -180,12 +180,25 @@ void describe_text(CLI::App& tokenize, CLI::App& detokenize, CLI::App& render, A
   render.footer(R"(Reads {"messages": [...], "tools": [...], "options": {...}}.)");
 }
 
+void describe_eval(CLI::App& eval, EvalFlags& flags) {
+  add_engine_options(eval, flags.engine);
+  auto* golden = eval.add_option("--golden", flags.golden, "Recorded truth: .json or .safetensors")->check(not_empty);
+  auto* text = eval.add_option("--text", flags.text, "Any text; each token is predicted from those before it")
+                   ->check(not_empty)
+                   ->excludes(golden);
+  eval.add_option("--positions", flags.positions, "How many tokens of the text are predicted; 0 is all")
+      ->check(CLI::Range(0, kMostTokens))
+      ->capture_default_str()
+      ->needs(text);
+  auto* against = eval.add_option("--against", flags.against, "Another backend whose numbers these are compared with, layer by layer")
+                      ->check(not_empty);
+  eval.add_flag("--against-exact", flags.against_exact, "The other's activations in 32-bit floats")->needs(against);
+  eval.add_flag("--json", flags.json, "One JSON object");
+  eval.add_flag("-q,--quiet", flags.quiet, "No progress");
+}
+
 void describe_figures(CLI::App& eval, CLI::App& synth, AllFlags& flags) {
-  add_engine_options(eval, flags.eval.engine);
-  eval.add_option("--golden", flags.eval.golden, "Recorded truth: .json or .safetensors")
-      ->required();
-  eval.add_flag("--json", flags.eval.json, "One JSON object");
-  eval.add_flag("-q,--quiet", flags.eval.quiet, "No progress");
+  describe_eval(eval, flags.eval);
   synth.add_option("--spec", flags.synth.spec, "35b or pocket")->required();
   synth.add_option("--out", flags.synth.out, "Folder to write")->required()->check(not_empty);
   synth.add_option("--layers", flags.synth.n_layers, "Only the first N layers; 0 is all")

@@ -115,7 +115,11 @@ struct RenderFlags {
 
 struct EvalFlags {
   EngineFlags engine;
-  Path golden;
+  Path golden;           // Or:
+  Path text;
+  int positions = 192;   // Of the text; 0: all.
+  std::string against;   // Another backend; empty: none.
+  bool against_exact = false;
   bool json = false;
   bool quiet = false;
 };

@@ -1,11 +1,9 @@
-// Opening a model, and teacher-forced scores.
+// Opening a model.
 #include "engine/engine.h"
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "engine/impl.h"
-#include "engine/score_pass.h"
 #include "spec/layout.h"
 #include "spec/state_sizes.h"
 #include "weights/hash.h"
@@ -182,72 +180,6 @@ Result<void> Engine::set_mechanisms(const Mechanisms& mechanisms) {
   LILY_RETURN_IF_ERROR(impl_->backend->set_mechanisms(mechanisms));
   impl_->decode_way = decode_way(impl_->backend->info(), mechanisms);
   return {};
-}
-
-namespace {
-
-// The scored rows of one pass whose first row is position `begin` of the text.
-Result<void> score_chunk(Engine::Impl& engine, const ScoreRequest& request, int begin, int end, std::vector<ScoredRow>& out) {
-  const int first_head = std::min(std::max(begin, request.first), end);
-  std::vector<TokenId> next(request.ids.begin() + std::min<std::ptrdiff_t>(first_head + 1, std::ssize(request.ids)),
-                            request.ids.begin() + std::min<std::ptrdiff_t>(end + 1, std::ssize(request.ids)));
-  next.resize(static_cast<std::size_t>(end - first_head), -1);
-  const auto vocab = static_cast<std::size_t>(engine.model.vocab_used);
-  std::span<const float> reference;
-  if (!request.reference_log_probs.empty() && !next.empty()) {
-    reference = request.reference_log_probs.subspan(static_cast<std::size_t>(first_head - request.first) * vocab, next.size() * vocab);
-  }
-  const auto tokens = request.ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  LILY_TRY(auto rows, run_score_pass(engine, {.part = {.tokens = tokens, .position = begin},
-                                              .first_row = first_head - begin,
-                                              .next = next,
-                                              .n_top = request.n_top,
-                                              .reference_log_probs = reference,
-                                              .cancel = request.cancel}));
-  out.insert(out.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
-  return {};
-}
-
-Result<void> check_score(const Engine::Impl& engine, const ScoreRequest& request, int vocab_used) {
-  const auto n = request.ids.size();
-  if (n == 0) return Error{ErrorCode::kInvalidArgument, "score: no tokens"};
-  if (n > static_cast<std::size_t>(engine.context_tokens())) {
-    return Error{ErrorCode::kTooLarge, "score: " + std::to_string(n) + " tokens, the context holds " +
-                                           std::to_string(engine.context_tokens())};
-  }
-  for (const TokenId id : request.ids) {
-    if (id < 0 || id >= vocab_used) {
-      return Error{ErrorCode::kInvalidArgument, "score: token " + std::to_string(id) + ", expected 0 .. " + std::to_string(vocab_used - 1)};
-    }
-  }
-  if (request.n_top < 0 || request.n_top > std::min(kMaxTopLogProbs, vocab_used)) {
-    return Error{ErrorCode::kInvalidArgument, "score: " + std::to_string(request.n_top) + " alternatives a row, expected 0 .. " +
-                                                  std::to_string(std::min(kMaxTopLogProbs, vocab_used))};
-  }
-  LILY_CHECK(request.first >= 0 && static_cast<std::size_t>(request.first) < n);
-  LILY_CHECK(request.reference_log_probs.empty() ||
-             request.reference_log_probs.size() == (n - static_cast<std::size_t>(request.first)) * static_cast<std::size_t>(vocab_used));
-  return {};
-}
-
-}  // namespace
-
-Result<std::vector<ScoredRow>> Engine::score(const ScoreRequest& request) {
-  LILY_RETURN_IF_ERROR(check_score(*impl_, request, impl_->model.vocab_used));
-  session().clear();
-  // Given distributions are compared a head block at a time; without them a whole chunk is scored in one pass.
-  const int limit = request.reference_log_probs.empty() ? impl_->model.buffers.max_rows()
-                                                        : std::min(impl_->model.buffers.max_rows(), kHeadBlockRows);
-  std::vector<ScoredRow> out;
-  const int n = static_cast<int>(request.ids.size());
-  for (int begin = 0; begin < n; begin += limit) {
-    if (request.cancel && request.cancel->load(std::memory_order_relaxed)) {
-      return Error{ErrorCode::kCancelled, "scoring was stopped on request"};
-    }
-    LILY_RETURN_IF_ERROR(score_chunk(*impl_, request, begin, std::min(begin + limit, n), out));
-  }
-  session().clear();
-  return out;
 }
 
 }  // namespace lily

@@ -53,6 +53,7 @@ struct TokenEvent {
 };
 
 struct ScoredRow {
+  bool has_next = false;    // A token is known to be behind the row.
   float next_log_prob = 0;  // Of the token behind the row; 0 where there is none.
   std::vector<std::int32_t> top_ids;
   std::vector<float> top_log_probs;
@@ -97,13 +98,14 @@ double prefill_rate(const GenerateResult& result);
 
 struct ScoreRequest {
   std::span<const TokenId> ids;   // Row i predicts ids[i + 1].
-  int first = 0;                  // Rows first .. ids.size() - 1 are scored.
+  int first = 0, end = 0;         // Rows first .. end - 1 are scored; end 0: all of them.
   int n_top = 0;
   std::span<const float> reference_log_probs = {};  // Empty, or [rows, vocab_used]: KL(reference || ours) is wanted.
   const std::atomic<bool>* cancel = nullptr;        // Looked at as in GenerateRequest.
 };
 
 class Scheduler;
+class Scorer;
 class Serving;
 class Session;
 
@@ -132,6 +134,7 @@ class Engine {
 
  private:
   friend class Scheduler;
+  friend class Scorer;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

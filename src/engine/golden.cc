@@ -124,6 +124,19 @@ GoldenTop two_largest(std::span<const float> log_probs) {
   return {order, {log_probs[static_cast<std::size_t>(order[0])], log_probs[static_cast<std::size_t>(order[1])]}};
 }
 
+// Of each id that follows a recorded row.
+Result<std::vector<double>> log_probs_of_the_text(const GoldenRow& row, std::size_t vocab) {
+  std::vector<double> out;
+  for (std::size_t i = static_cast<std::size_t>(row.first); i + 1 < row.ids.size(); ++i) {
+    const TokenId next = row.ids[i + 1];
+    if (next < 0 || static_cast<std::size_t>(next) >= vocab) {
+      return corrupt(row.name + ".ids", "token " + std::to_string(next) + ", expected an id under " + std::to_string(vocab));
+    }
+    out.push_back(row.log_probs[(i - static_cast<std::size_t>(row.first)) * vocab + static_cast<std::size_t>(next)]);
+  }
+  return out;
+}
+
 template <typename T>
 std::vector<T> copy_of(std::span<const std::byte> bytes) {
   std::vector<T> out(bytes.size() / sizeof(T));
@@ -157,6 +170,7 @@ Result<std::vector<GoldenRow>> read_safetensors(const Path& path, int vocab_used
     row.first = static_cast<int>(row.ids.size() - n_rows);
     const auto vocab = static_cast<std::size_t>(vocab_used);
     for (std::size_t i = 0; i < n_rows; ++i) row.tops.push_back(two_largest(std::span(row.log_probs).subspan(i * vocab, vocab)));
+    LILY_TRY(row.next_log_probs, log_probs_of_the_text(row, vocab));
     out.push_back(std::move(row));
   }
   if (out.empty()) return corrupt(path.string(), "holds no s0.ids and s0.log_probs");

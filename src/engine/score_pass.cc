@@ -16,7 +16,8 @@ Result<std::vector<ScoredRow>> read_rows(Engine::Impl& engine, const ScorePass& 
       return Error{ErrorCode::kNotFinite, "position " + std::to_string(pass.part.position + pass.first_row + i) + ": a logit is not finite"};
     }
     const auto n_top = static_cast<std::ptrdiff_t>(pass.n_top), at = i * n_top;
-    out.push_back({.next_log_prob = rows.target_log_prob[row],
+    out.push_back({.has_next = pass.next[row] >= 0,
+                   .next_log_prob = rows.target_log_prob[row],
                    .top_ids = {rows.top_ids.begin() + at, rows.top_ids.begin() + at + n_top},
                    .top_log_probs = {rows.top_log_probs.begin() + at, rows.top_log_probs.begin() + at + n_top},
                    .kl = with_kl ? rows.kl[row] : 0.0f});
@@ -35,8 +36,12 @@ Result<std::vector<ScoredRow>> run_score_pass(Engine::Impl& engine, const ScoreP
   if (!pass.reference_log_probs.empty()) {
     LILY_TRY(use.reference_log_probs, buffers.write_reference_log_probs(*engine.backend, pass.reference_log_probs));
   }
-  LILY_RETURN_IF_ERROR(
-      run_pass(*engine.backend, engine.model, {.parts = {&pass.part, 1}, .head = use, .head_rows = head_rows, .cancel = pass.cancel}));
+  const PassRequest request{.parts = {&pass.part, 1}, .head = use, .head_rows = head_rows, .cancel = pass.cancel};
+  if (pass.watcher && !head_rows.empty()) {
+    LILY_RETURN_IF_ERROR(run_pass(*engine.backend, engine.model, request, *pass.watcher));
+  } else {
+    LILY_RETURN_IF_ERROR(run_pass(*engine.backend, engine.model, request));
+  }
   return read_rows(engine, pass, use.reference_log_probs != nullptr);
 }
 

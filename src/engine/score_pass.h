@@ -15,6 +15,7 @@ struct ScorePass {
   int n_top = 0;
   std::span<const float> reference_log_probs = {};  // Empty, or [scored rows, vocab_used].
   const std::atomic<bool>* cancel = nullptr;
+  PassWatcher* watcher = nullptr;  // Looks inside, where rows are scored.
 };
 
 Result<std::vector<ScoredRow>> run_score_pass(Engine::Impl& engine, const ScorePass& pass);

@@ -23,20 +23,29 @@ class Pass {
         at_(model.buffers.activation()),
         control_(model.buffers.device_control(block)) {}
 
-  // False: cancelled.
-  bool layers() {
-    backend_.embed({control_, weights_.embedding, at_.h});
-    int delta_index = 0, attention_index = 0;
-    for (const auto& layer : weights_.layers) {
-      if (cancelled()) return false;
-      if (const auto* delta = std::get_if<DeltaWeights>(&layer.mixer)) {
-        delta_mixer(layer, *delta, model_.state.state_layer(delta_index++));
-      } else {
-        attention_mixer(layer, std::get<AttentionWeights>(layer.mixer), model_.state.kv_layer(attention_index++));
-      }
-      if (cancelled()) return false;
-      experts(layer);
+  // False, as of the pieces below: cancelled.
+  bool whole(const HeadUse& use, int head_blocks) {
+    embed();
+    bool going = true;
+    for (int i = 0; going && i < spec_.n_layers; ++i) going = layer(i);
+    for (int block = 0; going && block < head_blocks; ++block) going = head(use, block * kHeadBlockRows);
+    return going;
+  }
+
+  void embed() { backend_.embed({control_, weights_.embedding, at_.h}); }
+
+  bool layer(int index) {
+    const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(index)];
+    const auto kinds = spec_.layer_kinds.begin();
+    const auto of_its_kind = static_cast<int>(std::count(kinds, kinds + index, kinds[index]));
+    if (cancelled()) return false;
+    if (const auto* delta = std::get_if<DeltaWeights>(&layer.mixer)) {
+      delta_mixer(layer, *delta, model_.state.state_layer(of_its_kind));
+    } else {
+      attention_mixer(layer, std::get<AttentionWeights>(layer.mixer), model_.state.kv_layer(of_its_kind));
     }
+    if (cancelled()) return false;
+    experts(layer);
     return true;
   }
 
@@ -150,50 +159,32 @@ int context_bound(const PassControl& control, int max_positions) {
   return bound < max_positions ? bound : 0;
 }
 
-}  // namespace
-
-Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const ModelLimits& limits) {
-  LILY_CHECK(limits.max_rows >= 1 && limits.max_rows <= kMaxPassRows);
-  const ModelSpec& spec = loaded.config.spec;
-  LILY_RETURN_IF_ERROR(backend.prepare(spec, limits.max_rows));
-  Model model;
-  LILY_TRY(model.weights, ModelWeights::bind(backend, loaded));
-  LILY_TRY(model.state, ModelState::create(backend, spec, limits.state));
-  LILY_TRY(model.buffers, PassBuffers::create(backend, spec, limits.max_rows));
-  const auto frequencies = rope_frequencies(spec.rope);
-  LILY_TRY(model.rope_frequencies, backend.allocate(frequencies.size() * sizeof(double), "rope frequencies"));
-  backend.write(model.rope_frequencies, 0, std::as_bytes(std::span(frequencies)));
-  model.vocab_used = limits.vocab_used;
-  return model;
-}
-
-Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const ControlUse& from, const std::atomic<bool>* cancel) {
-  const PassControl& control = model.buffers.control(from.block);
-  check_bounds(control, model);
+void upload(Backend& backend, Model& model, const ControlUse& from) {
+  check_bounds(model.buffers.control(from.block), model);
   model.buffers.upload_control(backend, from.block, from.tokens);
-  const int head_blocks =
-      use.kind == HeadUse::Kind::kNone ? 0 : (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows;
-  const PassKey key{.rows_bound = control.n_rows,
-                    .context_bound = context_bound(control, model.state.limits().max_positions),
-                    .control_block = from.block,
-                    .head_blocks = head_blocks,
-                    .score = use.kind == HeadUse::Kind::kScore,
-                    .n_top = use.n_top,
-                    .reference_log_probs = use.reference_log_probs,
-                    .next_tokens = use.next_tokens};
-  if (backend.begin(key)) {
-    Pass pass(backend, model, from.block, cancel);
-    bool going = pass.layers();
-    for (int block = 0; going && block < head_blocks; ++block) going = pass.head(use, block * kHeadBlockRows);
-    if (!going) {
-      backend.abandon();
-      return Error{ErrorCode::kCancelled, "the pass was stopped on request"};
-    }
-  }
-  return backend.submit();
 }
 
-Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& request) {
+PassKey key_of(Model& model, const HeadUse& use, int block) {
+  const PassControl& control = model.buffers.control(block);
+  const bool none = use.kind == HeadUse::Kind::kNone;
+  return {.rows_bound = control.n_rows,
+          .context_bound = context_bound(control, model.state.limits().max_positions),
+          .control_block = block,
+          .head_blocks = none ? 0 : (control.n_head_rows + kHeadBlockRows - 1) / kHeadBlockRows,
+          .score = use.kind == HeadUse::Kind::kScore,
+          .n_top = use.n_top,
+          .reference_log_probs = use.reference_log_probs,
+          .next_tokens = use.next_tokens};
+}
+
+// A pass that was being named is given up.
+Error stopped(Backend& backend) {
+  backend.abandon();
+  return {ErrorCode::kCancelled, "the pass was stopped on request"};
+}
+
+// Segments, rows and tokens of the request, with pages for them.
+Result<ControlUse> fill_control(Backend& backend, Model& model, const PassRequest& request) {
   PassControl& control = model.buffers.control(request.block);
   LILY_CHECK(!request.parts.empty() && request.parts.size() <= kMaxSegments);
   const bool given = !request.parts.front().tokens.empty();
@@ -212,12 +203,90 @@ Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& r
   control.n_head_rows = static_cast<std::int32_t>(request.head_rows.size());
   std::copy(request.head_rows.begin(), request.head_rows.end(), control.head_rows);
   using enum PassBuffers::TokensFrom;
-  return forward(backend, model, request.head, {.block = request.block, .tokens = given ? kHost : kDevice}, request.cancel);
+  return ControlUse{.block = request.block, .tokens = given ? kHost : kDevice};
+}
+
+// The pieces of one pass, each named where the backend asks for it, handed over and waited for.
+class PiecewisePass {
+ public:
+  PiecewisePass(Backend& backend, Model& model, const PassRequest& request)
+      : backend_(backend), request_(request), pass_(backend, model, request.block, request.cancel),
+        key_(key_of(model, request.head, request.block)) {}
+
+  Result<void> embed() {
+    return piece([this] { pass_.embed(); return true; });
+  }
+  Result<void> layer(int index) {
+    return piece([&] { return pass_.layer(index); });
+  }
+  Result<void> head(int first) {
+    return piece([&] { return pass_.head(request_.head, first); });
+  }
+
+ private:
+  template <typename Naming>
+  Result<void> piece(const Naming& name_steps) {
+    ++key_.piece;
+    if (backend_.begin(key_) && !name_steps()) return stopped(backend_);
+    return backend_.wait(backend_.submit());
+  }
+
+  Backend& backend_;
+  const PassRequest& request_;
+  Pass pass_;
+  PassKey key_;
+};
+
+}  // namespace
+
+Result<Model> create_model(Backend& backend, const LoadedWeights& loaded, const ModelLimits& limits) {
+  LILY_CHECK(limits.max_rows >= 1 && limits.max_rows <= kMaxPassRows);
+  const ModelSpec& spec = loaded.config.spec;
+  LILY_RETURN_IF_ERROR(backend.prepare(spec, limits.max_rows));
+  Model model;
+  LILY_TRY(model.weights, ModelWeights::bind(backend, loaded));
+  LILY_TRY(model.state, ModelState::create(backend, spec, limits.state));
+  LILY_TRY(model.buffers, PassBuffers::create(backend, spec, limits.max_rows));
+  const auto frequencies = rope_frequencies(spec.rope);
+  LILY_TRY(model.rope_frequencies, backend.allocate(frequencies.size() * sizeof(double), "rope frequencies"));
+  backend.write(model.rope_frequencies, 0, std::as_bytes(std::span(frequencies)));
+  model.vocab_used = limits.vocab_used;
+  return model;
+}
+
+Result<Ticket> forward(Backend& backend, Model& model, const HeadUse& use, const ControlUse& from, const std::atomic<bool>* cancel) {
+  upload(backend, model, from);
+  const PassKey key = key_of(model, use, from.block);
+  if (backend.begin(key) && !Pass(backend, model, from.block, cancel).whole(use, key.head_blocks)) return stopped(backend);
+  return backend.submit();
+}
+
+Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& request) {
+  LILY_TRY(const ControlUse from, fill_control(backend, model, request));
+  return forward(backend, model, request.head, from, request.cancel);
 }
 
 Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request) {
   LILY_TRY(const Ticket ticket, enqueue_pass(backend, model, request));
   return backend.wait(ticket);
+}
+
+Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request, PassWatcher& watcher) {
+  LILY_TRY(const ControlUse from, fill_control(backend, model, request));
+  upload(backend, model, from);
+  PiecewisePass pass(backend, model, request);
+  LILY_RETURN_IF_ERROR(pass.embed());
+  LILY_RETURN_IF_ERROR(watcher.after_layer(-1));
+  for (int i = 0; i < model.weights.spec.n_layers; ++i) {
+    LILY_RETURN_IF_ERROR(pass.layer(i));
+    LILY_RETURN_IF_ERROR(watcher.after_layer(i));
+  }
+  const int n_head_rows = request.head.kind == HeadUse::Kind::kNone ? 0 : static_cast<int>(request.head_rows.size());
+  for (int first = 0; first < n_head_rows; first += kHeadBlockRows) {
+    LILY_RETURN_IF_ERROR(pass.head(first));
+    LILY_RETURN_IF_ERROR(watcher.after_head(first));
+  }
+  return {};
 }
 
 }  // namespace lily

@@ -69,4 +69,14 @@ Result<Ticket> enqueue_pass(Backend& backend, Model& model, const PassRequest& r
 // The same, waited for.
 Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request);
 
+// Reads model.buffers between the pieces of a pass.
+class PassWatcher {
+ public:
+  virtual ~PassWatcher() = default;
+  virtual Result<void> after_layer(int layer) = 0;     // The residual stream is there; -1: the embedding's.
+  virtual Result<void> after_head(int first_row) = 0;  // The logits of a block of head rows are there.
+};
+// The pass layer by layer, each handed over and waited for: the same steps and numbers, for who looks inside.
+Result<void> run_pass(Backend& backend, Model& model, const PassRequest& request, PassWatcher& watcher);
+
 }  // namespace lily

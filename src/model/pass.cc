@@ -78,6 +78,10 @@ void take_activations(Allocator& to, const ModelSpec& spec, int rows, Activation
 constexpr std::size_t kBlockRowBytes = sizeof(SamplingControl*) + sizeof(ChosenToken);
 constexpr std::size_t kScoreRowBytes = 4 * sizeof(float) + kMaxTopLogProbs * (sizeof(float) + sizeof(std::int32_t));
 
+const Buffer& buffer_at(const std::vector<Buffer>& buffers, const float* address) {
+  return *std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& one) { return one.address() == address; });
+}
+
 // The first n elements of a buffer.
 template <typename T>
 Result<std::vector<T>> read_rows(Backend& backend, const Buffer& from, std::size_t n) {
@@ -159,6 +163,14 @@ Result<ScoreRows> PassBuffers::read_score(Backend& backend, int n_rows, int n_to
   LILY_TRY(out.top_ids, read_rows<std::int32_t>(backend, top_ids_, tops));
   LILY_TRY(out.top_log_probs, read_rows<float>(backend, top_log_probs_, tops));
   return out;
+}
+
+Result<void> PassBuffers::read_residual(Backend& backend, std::span<float> rows) const {
+  return backend.read(buffer_at(owned_, activation_.h), 0, std::as_writable_bytes(rows));
+}
+
+Result<void> PassBuffers::read_logits(Backend& backend, std::span<float> rows) const {
+  return backend.read(buffer_at(owned_, activation_.logits), 0, std::as_writable_bytes(rows));
 }
 
 ScoreAddresses PassBuffers::device_score() const {

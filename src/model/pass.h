@@ -60,8 +60,10 @@ class PassBuffers {
   Result<const float*> write_reference_log_probs(Backend& backend, std::span<const float> rows);
   Result<ChosenToken> read_chosen(Backend& backend, int row, int block = 0) const;
   Result<ScoreRows> read_score(Backend& backend, int n_rows, int n_top) const;
+  Result<void> read_residual(Backend& backend, std::span<float> rows) const;  // [rows, D], the pass's first.
+  Result<void> read_logits(Backend& backend, std::span<float> rows) const;    // [rows <= kHeadBlockRows, V] of the last block.
 
-  // The steps' side: addresses in the backend's memory, which the host neither reads nor writes.
+  // The steps' side: addresses in the backend's memory, which the host reads and writes through the above alone.
   const Activation& activation() const { return activation_; }
   PassControl* device_control(int block) const { return control_.as<PassControl>() + block; }
   std::int32_t* device_tokens(int block) const { return device_control(block)->tokens; }  // An address: nothing is read.

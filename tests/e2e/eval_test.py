@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from harness import GOLDEN, POCKET, QUICK, Case, main, scratch
+from harness import GOLDEN, POCKET, QUICK, SOURCE, Case, lily, main, scratch
 
 
 class Eval(Case):
@@ -84,6 +84,33 @@ class Eval(Case):
         table = self.succeeds("eval", "--golden", GOLDEN / "full.safetensors").out
         for name in ("positions", "top-1", "KL mean", "perplexity"):
             self.assertIn(name, table)
+        self.assertRegex(table, r"perplexity [+-]\d\.\d\d %, same top token at \d+\.\d\d % over 192 positions")
+
+    def test_two_backends_over_any_text(self):
+        text = SOURCE / "README.md"
+        got = self.succeeds("eval", "--json", "--text", text, "--positions", "40", "--against", "reference", "--context", "64").json()
+        self.assertEqual(got["positions"], 40)
+        self.assertIsNone(got["top1"])
+        both = got["against"]
+        self.assertEqual(both["positions"], 40)
+        self.assertAlmostEqual(both["perplexity_delta_percent"], 100 * (both["perplexity"] / both["perplexity_against"] - 1), places=6)
+        self.assertEqual(both["perplexity"], got["perplexity"])
+        self.assertLessEqual(both["kl_mean"], 0.05)
+        self.assertEqual([d["after"] for d in both["drift"]], ["embedding"] + [f"layer {i}" for i in range(8)])
+        self.assertEqual(both["drift"][0]["max"], 0)
+        for layer in both["drift"][1:]:
+            self.assertLess(0, layer["mean"])
+            self.assertLessEqual(layer["mean"], layer["max"])
+        table = self.succeeds("eval", "--text", text, "--positions", "8", "--against", "cpu", "--against-exact", "--context", "64")
+        self.assertIn("after layer 7", table.out)
+        self.assertEqual(table.err, "")
+
+    def test_what_is_read_has_to_be_said_once(self):
+        for words in ((), ("--golden", GOLDEN / "full.safetensors", "--text", "x"),
+                      ("--golden", GOLDEN / "full.safetensors", "--positions", "3"),
+                      ("--text", "x", "--against-exact")):
+            self.assertEqual(lily("eval", *words).status, 2, words)
+        self.assertEqual(lily("eval", "--text", scratch / "nothing").status, 3)
 
 
 if __name__ == "__main__":

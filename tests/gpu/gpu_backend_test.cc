@@ -98,6 +98,7 @@ TEST_F(GpuBackendTest, EveryPartOfAKeyTellsPassesApart) {
                         PassKey{.rows_bound = 1, .n_top = 2},
                         PassKey{.rows_bound = 1, .reference_log_probs = &log_probs},
                         PassKey{.rows_bound = 1, .next_tokens = &tokens},
+                        PassKey{.rows_bound = 1, .piece = 1},
                         PassKey{.copy_from = 1, .copy_to = 2},
                         PassKey{.copy_from = 2, .copy_to = 1}};
   for (const PassKey& key : keys) EXPECT_TRUE(pass(key));
