@@ -5,7 +5,7 @@
 set -euo pipefail
 folder=${1:?which folder}
 packages=(libc6-dev libstdc++-12-dev libexpected-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev
-          libpcre2-dev libutf8proc-dev libedit-dev libxxhash-dev libgtest-dev libgmock-dev librapidcheck-dev)
+          libpcre2-dev libutf8proc-dev libedit-dev libxxhash-dev libcurl4-openssl-dev libgtest-dev libgmock-dev librapidcheck-dev)
 
 [ "$(cat "$folder/packages" 2> /dev/null)" != "${packages[*]}" ] || exit 0
 rm -rf "$folder"

@@ -9,8 +9,8 @@ level=${1:-run}
 
 debian=(g++ cmake make ninja-build ccache pkg-config libexpected-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libsimdjson-dev
         libcli11-dev libpcre2-dev libutf8proc-dev libedit-dev libxxhash-dev
-        prometheus-cpp-dev)
-brew=(cmake ninja ccache pkg-config tl-expected fmt spdlog nlohmann-json simdjson cli11 pcre2 utf8proc xxhash prometheus-cpp)
+        prometheus-cpp-dev libcurl4-openssl-dev)
+brew=(cmake ninja ccache pkg-config tl-expected fmt spdlog nlohmann-json simdjson cli11 pcre2 utf8proc xxhash prometheus-cpp curl)
 case $level in
   run) ;;
   test | dev | arm) debian+=(libgtest-dev libgmock-dev librapidcheck-dev python3) brew+=(googletest rapidcheck) ;;

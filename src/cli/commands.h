@@ -21,5 +21,6 @@ Result<int> execute(const WorkerFlags& flags);
 Result<int> execute(const SweepFlags& flags);
 Result<int> execute(const AblateFlags& flags);
 Result<int> execute(const PlotFlags& flags);
+Result<int> execute(const BenchServeFlags& flags);
 
 }  // namespace lily::cli

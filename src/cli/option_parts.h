@@ -54,9 +54,11 @@ struct BenchFamily {
   SweepFlags sweep;
   AblateFlags ablate;
   PlotFlags plot;
+  BenchServeFlags serve;
 };
 
 void describe_limits(CLI::App& limits, LimitsFlags& flags);
+void describe_serve_load(CLI::App& serve, BenchServeFlags& flags);
 void describe_bench(CLI::App& app, BenchFamily& flags, ParsedLine& line);
 
 }  // namespace lily::cli

@@ -188,9 +188,27 @@ struct PlotFlags {
   Path folder;
 };
 
+struct BenchServeFlags {
+  std::string url;
+  std::string api_key;
+  std::string model;  // Empty: the first that the server lists.
+  int clients = 8;
+  int requests = 0;
+  double seconds = 0;
+  double rate = 0;
+  std::uint64_t seed = 1;
+  Path trace;
+  int prompt_words = 64;
+  int max_tokens = 64;
+  int retries = 0;
+  double time_limit_s = 600;
+  bool json = false;
+  bool quiet = false;
+};
+
 using Command =
     std::variant<RunFlags, ChatFlags, ServeFlags, InfoFlags, DoctorFlags, TokenizeFlags, DetokenizeFlags,
-                 RenderFlags, EvalFlags, SynthFlags, BenchFlags, LimitsFlags, WorkerFlags, SweepFlags, AblateFlags, PlotFlags>;
+                 RenderFlags, EvalFlags, SynthFlags, BenchFlags, LimitsFlags, WorkerFlags, SweepFlags, AblateFlags, PlotFlags, BenchServeFlags>;
 
 struct ParsedLine {
   std::string name;                // "run": what messages begin with.

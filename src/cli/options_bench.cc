@@ -137,6 +137,9 @@ void describe_bench(CLI::App& app, BenchFamily& flags, ParsedLine& line) {
       .add_option("folder", flags.plot.folder, "Where its results.json or ablation.json is")
       ->required()
       ->check(not_empty);
+  describe_serve_load(
+      add_command(bench, "serve", "Load on a running server: times, throughput, errors", flags.serve, line),
+      flags.serve);
 }
 
 }  // namespace lily::cli

@@ -42,6 +42,7 @@ LIBRARIES = {
     "utf8proc.h": {"text"},
     "xxhash.h": {"weights"},
     "prometheus/": {"server"},
+    "curl/": {"measure"},
     "xgrammar/": {"server"},
     "CLI/": {"cli"},
     "histedit.h": {"cli"},
