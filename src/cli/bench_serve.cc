@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "measure/provenance.h"
 #include "measure/server_load.h"
 
 namespace lily::cli {
@@ -68,7 +69,8 @@ ordered_json wishes_json(const ServerLoadOptions& o, const Path& trace) {
 
 ordered_json as_json(const ServerLoadReport& r, const ServerLoadOptions& options, const Path& trace,
                      bool interrupted) {
-  return {{"options", wishes_json(options, trace)},
+  return {{"provenance", ordered_json::parse(provenance_json(provenance_here(nullptr, {})))},
+          {"options", wishes_json(options, trace)},
           {"model", r.model},
           {"interrupted", interrupted},
           {"seconds", r.seconds},

@@ -6,6 +6,9 @@
 #include <malloc.h>
 #endif
 
+#include <atomic>
+#include <thread>
+
 #include "base/log.h"
 #include "server/http_server.h"
 #include "server/routes.h"
@@ -15,11 +18,13 @@ namespace {
 
 // The server that signals stop; signal handlers know only what is global.
 std::atomic<HttpServer*> running{nullptr};
-std::atomic<int> n_signals{0};
+std::atomic<int> n_signals{0}, n_in_handler{0};
 
 void on_signal(int) {
+  n_in_handler.fetch_add(1);
   n_signals.fetch_add(1);
   if (HttpServer* server = running.load()) server->stop();
+  n_in_handler.fetch_sub(1);
 }
 
 // The handlers stay when the server is gone: a signal that comes while the process ends is no
@@ -34,7 +39,11 @@ class SignalScope {
     ::sigaction(SIGTERM, &action, nullptr);
     ::sigaction(SIGINT, &action, nullptr);
   }
-  ~SignalScope() { running = nullptr; }
+  // A signal may be handled on any thread: the server is not let go while one has hold of it.
+  ~SignalScope() {
+    running = nullptr;
+    while (n_in_handler.load() > 0) std::this_thread::yield();
+  }
   SignalScope(const SignalScope&) = delete;
   SignalScope& operator=(const SignalScope&) = delete;
 };

@@ -34,7 +34,7 @@ Cut cut_of(const Recorder& to, int table_stride) {
   const int bound = (to.context_bound() + kKvPageTokens - 1) / kKvPageTokens;
   const int most = bound > 0 ? std::min(table_stride, bound) : table_stride;
   const int blocks = (most + pages - 1) / pages;
-  const bool possible = from <= most * kKvPageTokens;
+  const bool possible = from < most * kKvPageTokens;
   if (!to.mechanisms().block_attention || !possible)
     return {std::numeric_limits<unsigned>::max(), static_cast<unsigned>(pages), kAttentionParts};
   return {static_cast<unsigned>(from), static_cast<unsigned>(pages),
