@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/stopwatch.h"
 #include "measure/plausible_bytes.h"
 #include "measure/spread.h"
 #include "measure/step_timer.h"
-#include "measure/stopwatch.h"
 
 namespace lily {
 namespace {

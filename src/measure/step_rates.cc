@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "base/stopwatch.h"
 #include "measure/plausible_bytes.h"
-#include "measure/stopwatch.h"
 
 namespace lily {
 namespace {

@@ -1,7 +1,7 @@
 // A clock around each step.
 #include "measure/step_timer.h"
 
-#include "measure/stopwatch.h"
+#include "base/stopwatch.h"
 
 namespace lily {
 

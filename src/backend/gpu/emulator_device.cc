@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -19,6 +18,7 @@
 #include "backend/gpu/declared.h"
 #include "backend/gpu/median.h"
 #include "base/check.h"
+#include "base/stopwatch.h"
 
 namespace lily::gpu {
 namespace {
@@ -30,16 +30,6 @@ class EmulatorRecording final : public Device::Recording {
 
  private:
   Program program_;
-};
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace
