@@ -16,6 +16,13 @@ std::string known_names() {
 
 }  // namespace
 
+Mechanisms default_mechanisms(std::string_view backend) {
+  Mechanisms mechanisms;
+  // On an H200 blocks cost 6 % of decode at 32,768, nothing at 65,536, 3.5 % at 131,072.
+  if (backend == "cuda") mechanisms.block_attention = false;
+  return mechanisms;
+}
+
 Result<void> set_mechanism(Mechanisms& mechanisms, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string_view name = assignment.substr(0, equals);

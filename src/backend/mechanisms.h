@@ -58,6 +58,9 @@ inline constexpr MechanismField kMechanismFields[] = {
     {"own_kernels", &Mechanisms::own_kernels},
 };
 
+// What is fastest on a backend of this name, as far as that was measured (docs/RESULTS.md).
+Mechanisms default_mechanisms(std::string_view backend);
+
 // "NAME=on" or "NAME=off"; kInvalidArgument names what there is.
 Result<void> set_mechanism(Mechanisms& mechanisms, std::string_view assignment);
 

@@ -68,7 +68,7 @@ Result<std::vector<AblationCase>> cases_of(Engine& engine, const AblateFlags& fl
   if (backend == "cpu") return cpu_cases(engine, flags.engine);
   if (backend == "reference")
     return Error{ErrorCode::kUnsupported, "backend 'reference' has nothing to switch"};
-  LILY_TRY(const auto base, mechanisms_of(flags.engine.mechanisms));
+  LILY_TRY(const auto base, mechanisms_of(flags.engine.backend, flags.engine.mechanisms));
   return gpu_cases(engine, base);
 }
 

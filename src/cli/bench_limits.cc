@@ -33,7 +33,7 @@ Result<LoadedWeights> weights_of(const LimitsFlags& flags, WeightLayout layout) 
 }
 
 Result<std::unique_ptr<Backend>> backend_of(const LimitsFlags& flags) {
-  LILY_TRY(const Mechanisms mechanisms, mechanisms_of(flags.mechanisms));
+  LILY_TRY(const Mechanisms mechanisms, mechanisms_of(flags.backend, flags.mechanisms));
   return open_backend(flags.backend,
                       {.threads = flags.threads, .isa = flags.isa, .mechanisms = mechanisms});
 }

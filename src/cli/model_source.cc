@@ -67,8 +67,9 @@ Result<Tokenizer> load_tokenizer(const Path& named) {
   return Tokenizer::load(folder / "tokenizer.json");
 }
 
-Result<Mechanisms> mechanisms_of(const std::vector<std::string>& assignments) {
-  Mechanisms mechanisms;
+Result<Mechanisms> mechanisms_of(const std::string& backend,
+                                 const std::vector<std::string>& assignments) {
+  Mechanisms mechanisms = default_mechanisms(backend);
   for (const auto& assignment : assignments) {
     LILY_RETURN_IF_ERROR(set_mechanism(mechanisms, assignment));
   }
@@ -80,7 +81,7 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const Open
   EngineOptions options;
   LILY_TRY(options.model, model_folder(flags.model));
   options.backend = flags.backend;
-  LILY_TRY(const Mechanisms mechanisms, mechanisms_of(flags.mechanisms));
+  LILY_TRY(const Mechanisms mechanisms, mechanisms_of(flags.backend, flags.mechanisms));
   options.backend_options = {.threads = flags.threads,
                              .isa = flags.isa,
                              .activations = flags.exact ? Activations::kF32 : Activations::kInt8,

@@ -28,8 +28,9 @@ struct OpenWishes {
   bool quiet = false;                // No progress line.
 };
 
-// As they are after these assignments, "NAME=on" or "NAME=off".
-Result<Mechanisms> mechanisms_of(const std::vector<std::string>& assignments);
+// The backend's own after these assignments, "NAME=on" or "NAME=off".
+Result<Mechanisms> mechanisms_of(const std::string& backend,
+                                 const std::vector<std::string>& assignments);
 
 Result<std::unique_ptr<Engine>> open_engine(const EngineFlags& flags, const OpenWishes& wishes);
 

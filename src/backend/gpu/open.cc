@@ -25,11 +25,10 @@ Result<void> check_options(const BackendOptions& options) {
 
 // The options are looked at before a device is opened.
 template <typename OpenDevice>
-Result<std::unique_ptr<Backend>> open_on(const BackendOptions& options, OpenDevice open_device,
-                                         const Tuning& tuning = {}) {
+Result<std::unique_ptr<Backend>> open_on(const BackendOptions& options, OpenDevice open_device) {
   LILY_RETURN_IF_ERROR(check_options(options));
   LILY_TRY(auto device, open_device());
-  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms, tuning);
+  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms);
 }
 
 }  // namespace
@@ -43,9 +42,7 @@ Result<std::unique_ptr<Backend>> open_metal(const BackendOptions& options) {
 }
 
 Result<std::unique_ptr<Backend>> open_cuda(const BackendOptions& options) {
-  // On an H200 blocks cost 6 % of decode at 32,768 and nothing at 65,536 (docs/RESULTS.md).
-  constexpr Tuning kTuning{.block_attention_from = 65536};
-  return open_on(options, [&] { return cuda::open_device(options.on_upload); }, kTuning);
+  return open_on(options, [&] { return cuda::open_device(options.on_upload); });
 }
 
 }  // namespace lily::gpu

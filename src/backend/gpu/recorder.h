@@ -73,7 +73,7 @@ class Device;
 // what comes after it needs. Run in every replay.
 using HostStep = std::function<Result<void>(Device&)>;
 
-// What was measured on a device; whoever opens it says so.
+// Bounds between one way and another; tests have small ones.
 struct Tuning {
   int block_attention_from = 32768;  // Positions before the row's own.
 };
