@@ -62,7 +62,7 @@ test-oracle:
 test-gpu: setup-test
 	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target lily cuda_test engine_test
 	build/release/cuda_test && build/release/engine_test --gtest_filter='*OnACard*'
-	LILY_E2E_FULL=1 python3 -B tests/e2e/eval_test.py $(CURDIR)/build/release/lily $(CURDIR)
+	for test in eval server_backends; do LILY_E2E_FULL=1 python3 -B tests/e2e/$${test}_test.py $(CURDIR)/build/release/lily $(CURDIR) || exit 1; done
 test-clients: lily
 	tools/clients.sh
 test-schema: lily
@@ -74,6 +74,7 @@ test-page: lily
 # LOAD="2000 8": requests and clients.
 test-load: lily
 	python3 -B tests/clients/load.py $(LOAD)
+	LILY_E2E_FULL=1 python3 -B tests/e2e/server_growth_test.py $(CURDIR)/build/release/lily $(CURDIR)
 test-bare:
 	tools/bare_root.sh
 test-arm: setup-arm lily

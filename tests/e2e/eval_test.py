@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from harness import GOLDEN, POCKET, QUICK, SOURCE, Case, lily, main, scratch
+from harness import FULL, GOLDEN, POCKET, QUICK, SOURCE, Case, lily, main, scratch
 
 
 class Eval(Case):
@@ -51,7 +51,7 @@ class Eval(Case):
         self.assertGreaterEqual(answers["top1_replies"], 0.99)
         self.assertGreaterEqual(answers["greedy_equal"], 0.97 * answers["greedy_total"], answers["greedy_different"])
 
-    @unittest.skipUnless(os.environ.get("LILY_E2E_FULL"), "5,188 positions on the emulator take minutes: make test-gpu")
+    @unittest.skipUnless(FULL, "5,188 positions on the emulator take minutes: make test-gpu")
     def test_gpu_kernels_keep_the_answers(self):
         self.keeps_the_answers("emulator")
 

@@ -1,15 +1,43 @@
 """Cases of backends: what the server promises holds on each that this machine has, beside the CPU."""
 import json
 
-from harness import QUICK, lily, main
+from harness import FULL, QUICK, lily, main
 from serving import Server, ServerCase, user
 
 ADA = "Ada is 7 years old, lives in Rome and owns: lamp. Answer in JSON with the keys name, age, city and items."
 PERSON = {"type": "object", "required": ["name", "age", "city", "items"], "additionalProperties": False, "properties": {
     "name": {"type": "string"}, "age": {"type": "integer"}, "city": {"type": "string"}, "items": {"type": "array", "items": {"type": "string"}}}}
-SMALL = [({"type": "boolean"}, lambda v: isinstance(v, bool)), ({"enum": ["red", 2, None]}, lambda v: v in ("red", 2, None)),
-         ({"type": "string", "pattern": "^[a-c]{2}[0-9]$"}, lambda v: len(v) == 3), ({"type": "integer", "minimum": 3, "maximum": 12}, lambda v: 3 <= v <= 12),
-         ({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}, lambda v: 1 <= len(v) <= 2)]
+
+def is_a(*kinds):
+    return lambda value: type(value) in kinds
+
+
+def object_of(**fields):
+    return {"type": "object", "required": list(fields), "additionalProperties": False, "properties": fields}
+
+
+def short(length, of):
+    return {"type": "array", "items": of, "minItems": 1, "maxItems": length}
+
+
+# Thirty schemas of short values, each with what has to hold of a value.
+SMALL = [
+    ({"type": "boolean"}, is_a(bool)), ({"type": "null"}, lambda v: v is None), ({"type": "integer"}, is_a(int)), ({"type": "number"}, is_a(int, float)),
+    ({"type": ["boolean", "null"]}, is_a(bool, type(None))), ({"const": "lamp"}, lambda v: v == "lamp"), ({"const": 7}, lambda v: v == 7),
+    ({"enum": ["red", 2, None]}, lambda v: v in ("red", 2, None)), ({"enum": ["a", "b"]}, lambda v: v in ("a", "b")), ({"enum": [True]}, lambda v: v is True),
+    ({"type": "string", "pattern": "^[a-c]{2}[0-9]$"}, lambda v: len(v) == 3 and v[2].isdigit()), ({"type": "string", "pattern": "^(yes|no)$"}, lambda v: v in ("yes", "no")),
+    ({"type": "string", "maxLength": 4}, lambda v: len(v) <= 4), ({"type": "string", "minLength": 2, "maxLength": 5}, lambda v: 2 <= len(v) <= 5),
+    ({"type": "string", "pattern": "^[0-9]{4}$"}, lambda v: len(v) == 4 and v.isdigit()), ({"type": "string", "format": "date"}, lambda v: len(v) == 10 and v[4] == "-"),
+    ({"type": "integer", "minimum": 3, "maximum": 12}, lambda v: 3 <= v <= 12), ({"type": "integer", "minimum": -5, "maximum": -1}, lambda v: -5 <= v <= -1),
+    ({"type": "integer", "exclusiveMinimum": 0, "maximum": 9}, lambda v: 0 < v <= 9),
+    (short(2, {"type": "boolean"}), lambda v: 1 <= len(v) <= 2 and all(type(x) is bool for x in v)), (short(1, {"type": "null"}), lambda v: v == [None]),
+    (short(2, {"enum": [1, 2]}), lambda v: 1 <= len(v) <= 2 and set(v) <= {1, 2}), (short(1, short(1, {"const": 1})), lambda v: v == [[1]]),
+    (object_of(a={"type": "boolean"}), lambda v: list(v) == ["a"] and type(v["a"]) is bool), (object_of(b={"const": 1}, a={"const": 2}), lambda v: list(v.items()) == [("b", 1), ("a", 2)]),
+    (object_of(), lambda v: v == {}), (object_of(a=object_of(b={"type": "null"})), lambda v: v == {"a": {"b": None}}),
+    ({"anyOf": [{"const": "x"}, {"type": "boolean"}]}, lambda v: v == "x" or type(v) is bool),
+    ({"$ref": "#/$defs/flag", "$defs": {"flag": {"enum": ["on", "off"]}}}, lambda v: v in ("on", "off")),
+    ({"type": "object", "properties": {"a": {"const": 1}}, "additionalProperties": False}, lambda v: v in ({}, {"a": 1})),
+]
 
 
 def others():
@@ -64,8 +92,8 @@ class Backends(ServerCase):
         if got.status != 200:
             self.skipTest("this build has no grammars (LILY_GRAMMAR)")
         self.assertEqual(self.on_each(person), {"name": "Ada", "age": 7, "city": "Rome", "items": ["lamp"]})
-        for name, server in self.others:
-            for schema, fits in SMALL:
+        for name, server in [("cpu", self.server), *self.others]:
+            for schema, fits in SMALL[::5] if name == "emulator" and not FULL else SMALL:  # Seconds each there.
                 for fields in ({}, {"temperature": 2, "seed": 1}):
                     with self.subTest(name, schema=schema, fields=fields):
                         format_ = {"type": "json_schema", "json_schema": {"name": "p", "schema": schema}}

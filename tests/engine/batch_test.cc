@@ -174,7 +174,7 @@ TEST(Batch, ALongPromptDoesNotStopThoseThatAnswer) {
   auto options = served_options(2);
   options.chunk_tokens = 64;
   Served served(options);
-  auto counting = request_of(ask(*served.engine, "Count from 10 to 25."), 400);
+  auto counting = request_of(ask(*served.engine, "Count from 10 to 25."), 4000);  // On a slow machine a chunk leaves time for many tokens.
   counting.sampling.logit_bias = {{300, 100.0f}};
   std::promise<void> begun;
   int n_tokens = 0, n_chunks = -1, n_starved = 0, before = -1;
