@@ -1,5 +1,4 @@
 """lily eval on the recorded truth: the bars of docs/NUMERICS.md."""
-import os
 import unittest
 
 from harness import FULL, GOLDEN, POCKET, QUICK, SOURCE, Case, lily, main, scratch

@@ -56,12 +56,14 @@ class Long(ServerCase):
 
     def run_on(self, n):
         """Bytes that are resident more at half of the answer than at an eighth; its end is kept for those who go on from it."""
-        held, pieces = {}, 0
+        held, pieces, cut_off = {}, 0, False
         with self.server.open(CHAT, self.body("Tell me a story.", max_tokens=n, stream=True, **ENDLESS)) as reply:
             for line in reply:
                 pieces += b'"content":' in line
+                cut_off |= b'"finish_reason": "length"' in line
                 if pieces in (n // 8, n // 2) and pieces not in held:
                     held[pieces] = self.server.rss_kib()
+        self.assertTrue(cut_off, "the answer ran to its last token")
         return held[n // 2] - held[n // 8] << 10
 
     def test_r113_nothing_grows_with_a_token_but_planned_pages(self):
