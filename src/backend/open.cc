@@ -28,7 +28,7 @@ Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const Bac
   if (name == "emulator") return gpu::open_emulator(options);
   if (name == "metal") return gpu::open_metal(options);
   if (name == "cuda") return gpu::open_cuda(options);
-  if (options.mechanisms != Mechanisms{}) {
+  if (options.mechanisms.value_or(Mechanisms{}) != Mechanisms{}) {
     return Error{ErrorCode::kUnsupported, "mechanisms are those of a GPU; backend '" + name + "' has none to switch"};
   }
   if (name == "cpu") return cpu::open(options);

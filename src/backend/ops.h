@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct BackendOptions {
   int threads = 0;                              // 0: one per physical core that this process may use
   std::string isa;                              // "" picks the best: "avx2", "portable", ...
   Activations activations = Activations::kInt8; // kF32 is the exact path of the CPU backend
-  Mechanisms mechanisms = {};                   // Of a GPU; default_mechanisms() are the fastest
+  std::optional<Mechanisms> mechanisms = {};    // Of a GPU; none: default_mechanisms()
   // Told while the first buffer that is adopted is copied to a device with memory of its own.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_upload = {};
 };

@@ -160,7 +160,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   }
   impl->checkpoint_bytes = kept_bytes(options, state_sizes(spec, impl->backend->info().kv_element_bytes), plan.context_tokens);
   impl->fingerprint = fingerprint(loaded, impl->backend->info(), options);
-  impl->decode_way = decode_way(impl->backend->info(), options.backend_options.mechanisms);
+  const BackendInfo& info = impl->backend->info();
+  impl->decode_way = decode_way(info, options.backend_options.mechanisms.value_or(default_mechanisms(info.name)));
   impl->session.reset(new Session(*impl));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }

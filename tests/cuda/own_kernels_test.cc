@@ -57,7 +57,8 @@ class Synthetic {
 
   std::unique_ptr<Engine> on_card(int chunk, bool own) const {
     auto options = options_on("cuda", chunk);
-    options.backend_options.mechanisms.own_kernels = own;
+    options.backend_options.mechanisms = default_mechanisms("cuda");
+    options.backend_options.mechanisms->own_kernels = own;
     return open_or_fail(options);
   }
   std::unique_ptr<Engine> exact(int chunk) const {

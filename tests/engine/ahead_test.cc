@@ -43,8 +43,7 @@ Answer answer(Engine& engine, GenerateRequest request) {
 EngineOptions options_with(bool token_on_device, bool two_in_flight) {
   auto options = pocket_options();
   options.n_checkpoints = 3;
-  options.backend_options.mechanisms.token_on_device = token_on_device;
-  options.backend_options.mechanisms.two_in_flight = two_in_flight;
+  options.backend_options.mechanisms = Mechanisms{.token_on_device = token_on_device, .two_in_flight = two_in_flight};
   return options;
 }
 

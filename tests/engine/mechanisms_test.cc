@@ -47,7 +47,7 @@ const Answers& expected() {
 TEST(EmulatorMechanisms, EachSwitchedGivesTheSameGreedyTokens) {
   for (const auto& [name, field] : kMechanismFields) {
     EngineOptions options = emulator_options(kChunk);
-    options.backend_options.mechanisms.*field = !(Mechanisms{}.*field);
+    options.backend_options.mechanisms.emplace().*field = !(Mechanisms{}.*field);
     EXPECT_EQ(answers(*open_or_fail(options)), expected()) << name;
   }
 }
@@ -71,12 +71,12 @@ TEST(EmulatorMechanisms, AreRefusedWhereThereAreNone) {
 
 TEST(EmulatorMechanisms, AllOfPrefillAtOnceGiveTheSameGreedyTokens) {
   EngineOptions options = emulator_options(kChunk);
-  options.backend_options.mechanisms = {.dequantise_in_tile = false,
-                                        .route_on_device = false,
-                                        .adaptive_tiles = false,
-                                        .large_tiles = true,
-                                        .matrix_units = false,
-                                        .register_state = false};
+  options.backend_options.mechanisms = Mechanisms{.dequantise_in_tile = false,
+                                                  .route_on_device = false,
+                                                  .adaptive_tiles = false,
+                                                  .large_tiles = true,
+                                                  .matrix_units = false,
+                                                  .register_state = false};
   EXPECT_EQ(answers(*open_or_fail(options)), expected());
 }
 
