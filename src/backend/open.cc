@@ -24,11 +24,13 @@ std::string backend_choices() {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& options) {
+Result<std::unique_ptr<Backend>> open_backend(const std::string& name, const BackendOptions& wishes) {
+  BackendOptions options = wishes;
+  if (!options.mechanisms) options.mechanisms = default_mechanisms(name);
   if (name == "emulator") return gpu::open_emulator(options);
   if (name == "metal") return gpu::open_metal(options);
   if (name == "cuda") return gpu::open_cuda(options);
-  if (options.mechanisms.value_or(Mechanisms{}) != Mechanisms{}) {
+  if (options.mechanisms != Mechanisms{}) {
     return Error{ErrorCode::kUnsupported, "mechanisms are those of a GPU; backend '" + name + "' has none to switch"};
   }
   if (name == "cpu") return cpu::open(options);

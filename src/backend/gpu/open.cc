@@ -28,8 +28,7 @@ template <typename OpenDevice>
 Result<std::unique_ptr<Backend>> open_on(const BackendOptions& options, OpenDevice open_device) {
   LILY_RETURN_IF_ERROR(check_options(options));
   LILY_TRY(auto device, open_device());
-  const Mechanisms mechanisms = options.mechanisms.value_or(default_mechanisms(device->info().name));
-  return std::make_unique<GpuBackend>(std::move(device), mechanisms);
+  return std::make_unique<GpuBackend>(std::move(device), options.mechanisms.value_or(Mechanisms{}));
 }
 
 }  // namespace
