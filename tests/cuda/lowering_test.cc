@@ -141,6 +141,38 @@ TEST_F(DeltaLayerTest, StatesAreNotFetchedEarlyWhereTheyAreCopied) {
   EXPECT_EQ(step_of(nodes[2]).fetch_early, 0u);
 }
 
+// Many rows: 100 of them may be a whole chunk of 64, and one more that is not for each segment.
+class ManyRowsTest : public LoweringTest {
+ protected:
+  std::vector<Node> lowered(unsigned key_heads, unsigned value_heads) {
+    GdnScanParams scan{};
+    scan.n_key_heads = key_heads;
+    scan.n_value_heads = value_heads;
+    program_.add(launch_of("gdn_scan_many", scan, {4 * value_heads, 64}, at(0), at(1)));
+    program_.add(launch_of("gdn_norm", scan, {value_heads / 4, 100}, at(1), at(2)));
+    return lower(program_, kHopper);
+  }
+};
+
+TEST_F(ManyRowsTest, TheDeltaRuleIsItsChunksAndThenItsStates) {
+  const auto nodes = lowered(16, 32);
+  ASSERT_EQ(nodes.size(), 3u);
+  EXPECT_EQ(nodes[0].own, "delta_chunks");
+  EXPECT_EQ(nodes[0].grid.x, 16u);
+  EXPECT_EQ(nodes[0].grid.y, 65u);
+  EXPECT_EQ(nodes[0].n_launches, 0u);
+  EXPECT_EQ(nodes[1].own, "delta_scan");
+  EXPECT_EQ(nodes[1].grid.x, 128u);
+  EXPECT_TRUE(nodes[1].barrier_before);
+  EXPECT_TRUE(nodes[2].own.empty());
+}
+
+TEST_F(ManyRowsTest, TheDeltaRuleOfMoreValueHeadsAKeyHeadStaysAsItIs) {
+  const auto nodes = lowered(8, 32);
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_TRUE(nodes[0].own.empty());
+}
+
 TEST_F(LoweringTest, LaunchesThatShareAStageStayApart) {
   program_.add(launch_of("gdn_prepare", GdnPrepareParams{}, {17, 1}, at(0), at(1)));
   program_.add(product(4, 320, at(0), at(3)));

@@ -409,16 +409,24 @@ bool Lowering::router() {
   return true;
 }
 
+// In two: what depends on no state, for every chunk at once, and the states. q and k, which nobody
+// else needs, have room for what goes between.
 bool Lowering::scan() {
-  const Launch& l = launch();
-  if (std::string_view(l.kernel->name) != "gdn_scan_many") return false;
-  // Memory that nobody touches: a multiprocessor that has one group takes no second one.
-  constexpr unsigned kRoom = 80 * 1024;
-  take(1, {.own = "delta_scan",
-           .args = l.args,
-           .grid = {l.grid.x, 1, 1},
+  if (!run_of({"gdn_scan_many", "gdn_norm"})) return false;
+  const auto params = args_of<GdnScanParams>(launch());
+  const unsigned heads = params.n_key_heads, values = params.n_value_heads / heads,
+                 chunks = launch(1).grid.y / 64 + launch().grid.y;
+  if (params.n_value_heads != values * heads || values > 2) return false;
+  prepare({.own = "delta_chunks",
+           .args = launch().args,
+           .grid = {heads, chunks, 1},
            .threads = 256,
-           .shared_bytes = kRoom});
+           .shared_bytes = kDeltaChunksBytes});
+  then_take(1, {.own = "delta_scan",
+                .args = launch().args,
+                .grid = {launch().grid.x, 1, 1},
+                .threads = 256,
+                .shared_bytes = kDeltaScanBytes});
   return true;
 }
 
@@ -487,6 +495,7 @@ std::span<const OwnKernel> own_kernels() {
                                            {"attention_wide", "attention_wide.cu", false},
                                            {"choose_rows_waiting", "waiting.cu", true},
                                            {"choose_stats_waiting", "waiting.cu", true},
+                                           {"delta_chunks", "delta_chunks.cu", false},
                                            {"delta_project_2048", "delta_project.cu", true},
                                            {"delta_project_256", "delta_project.cu", true},
                                            {"delta_scan", "delta_scan.cu", false},

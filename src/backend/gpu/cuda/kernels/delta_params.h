@@ -1,4 +1,5 @@
-// Arguments of delta_project.cu and delta_step.cu.
+// Arguments of delta_project.cu and delta_step.cu. delta_chunks.cu and delta_scan.cu have
+// gdn_scan.cc's.
 #pragma once
 
 #include "backend/gpu/cuda/kernels/linear_mma_params.h"
@@ -17,3 +18,6 @@ struct DeltaStepParams {
   DEV float* head_squares;  // [T, Hv, 4]: sums of o o over 32 columns each
   uint fetch_early, unused;
 };
+
+// Shared memory of their groups.
+constexpr unsigned kDeltaChunksBytes = 48128, kDeltaScanBytes = 205424;

@@ -14,6 +14,8 @@
 // is the number of instructions.
 #pragma once
 
+#include "backend/gpu/cuda/kernels/arrivals.h"
+#include "backend/gpu/cuda/kernels/halves.h"
 #include "backend/gpu/cuda/kernels/stage.h"
 
 KERNEL_CONST uint kTileThreads = 512, kTileWarps = 16;  // cuda/lowering.cc has them too.
@@ -41,21 +43,6 @@ FN uint tile_row_bytes(uint cols) {
 template <uint kBits>
 FN TileRow tile_row(uchar* at, uint cols) {
   return {at, (float2*)(at + cols / run_columns<kBits>() * run_bytes<kBits>())};
-}
-FN uint pair_half(float lo, float hi) {
-  uint pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(hi), "f"(lo));
-  return pair;
-}
-FN float half_lo(uint pair) {
-  float f;
-  asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(f) : "r"(pair));
-  return f;
-}
-FN float half_hi(uint pair) {
-  float f;
-  asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(f) : "r"(pair));
-  return f;
 }
 // v: columns i .. i + 7; the 8 lanes of a group come together.
 template <uint kBits>
@@ -159,24 +146,7 @@ FN QuadPlace quad_place(uchar* at, uint n_quads) {
   return {at, at + n_quads * Quads<kCols, kBits>::kCodes};
 }
 
-// A barrier for what the copy engine brings; by one thread, before a barrier of the group.
-FN void arrival_init(ulong* arrival, uint n) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(arrival)), "r"(n)
-               : "memory");
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-FN void arrival_expect(ulong* arrival, uint bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrival)),
-               "r"(bytes)
-               : "memory");
-}
-// Until everything that was expected in the barrier's first phase is there.
-FN void arrival_wait(ulong* arrival) {
-  asm volatile(
-      "{ .reg .pred there; wait: mbarrier.try_wait.parity.shared.b64 there, [%0], 0; @!there bra "
-      "wait; }" ::"r"(shared_address(arrival))
-      : "memory");
-}
+// By the copy engine; `arrival` expects as many.
 FN void copy_bulk(void* to, const void* from, uint bytes, ulong* arrival) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -238,11 +208,9 @@ FN void load_tile_columns(const TileRow& row, uint part, uint lane, TileColumns&
 // c += rows of codes p and q, in pairs as kMask and kShifted leave them, with two pairs of columns.
 template <uint kMask, uint kNextMask, uint kNextShift>
 FN void mma_codes(float* c, uint p, uint q, uint b0, uint b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(p & kMask), "r"(q & kMask), "r"((p >> kNextShift) & kNextMask),
-        "r"((q >> kNextShift) & kNextMask), "r"(b0), "r"(b1));
+  const uint codes[] = {p & kMask, q & kMask, (p >> kNextShift) & kNextMask,
+                        (q >> kNextShift) & kNextMask};
+  mma_half(c, codes, b0, b1);
 }
 FN uint tile_word(const uint4& v, uint i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
