@@ -9,10 +9,13 @@ import sys
 import threading
 from contextlib import contextmanager
 
-from harness import ENVIRONMENT, LILY, SOURCE, Case
+from harness import ENVIRONMENT, LILY, QUICK, SOURCE, Case
 
 sys.path.insert(0, str(SOURCE / "tools/pocket"))
 import corpus  # noqa: E402  The pocket's little world.
+
+# For an answer, in seconds.
+PATIENCE_S = 1200 if QUICK else 120
 
 OFF = {"chat_template_kwargs": {"enable_thinking": False}}
 CAPITAL_QUESTION, CAPITAL_ANSWER = "What is the capital of France?", "The capital of France is Paris."
@@ -86,7 +89,7 @@ class Server:
         with open(f"/proc/{self.process.pid}/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
-    def request(self, method, path, body=None, headers=None, timeout=120):
+    def request(self, method, path, body=None, headers=None, timeout=PATIENCE_S):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
@@ -107,7 +110,7 @@ class Server:
         return {name: float(value) for name, value in rows}
 
     @contextmanager
-    def open(self, path, body, timeout=120):
+    def open(self, path, body, timeout=PATIENCE_S):
         """A streamed reply while it comes: the response of http.client."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
@@ -116,7 +119,7 @@ class Server:
         finally:
             connection.close()
 
-    def events(self, path, body, timeout=120):
+    def events(self, path, body, timeout=PATIENCE_S):
         """(event name or None, data) of a whole stream; comments are left out."""
         with self.open(path, {**body, "stream": True}, timeout) as response:
             if response.status != 200:
