@@ -122,7 +122,9 @@ class Backend {
   virtual Result<void> prepare(const ModelSpec& spec, int max_rows) = 0;
   // What a plan has to count of it. 0: nothing that matters beside the model.
   virtual std::size_t scratch_bytes(const ModelSpec&, int) const { return 0; }
-  // Of the passes that follow; none is in flight. After an error only another call of it may follow.
+  // Of the passes that follow.
+  virtual Mechanisms mechanisms() const { return {}; }
+  // None is in flight. After an error only another call of it may follow.
   virtual Result<void> set_mechanisms(const Mechanisms&) {
     return Error{ErrorCode::kUnsupported, "mechanisms are those of a GPU; backend '" + info().name + "' has none to switch"};
   }

@@ -7,8 +7,9 @@
 
 namespace lily {
 
-DecodeWay decode_way(const BackendInfo& info, const Mechanisms& mechanisms) {
-  const bool token_on_device = info.runs_ahead && mechanisms.token_on_device;
+DecodeWay decode_way(const Backend& backend) {
+  const Mechanisms mechanisms = backend.mechanisms();
+  const bool token_on_device = backend.info().runs_ahead && mechanisms.token_on_device;
   return {.token_on_device = token_on_device,
           .in_flight = token_on_device && mechanisms.two_in_flight ? 2 : 1};
 }

@@ -19,7 +19,7 @@ struct DecodeWay {
   int in_flight = 1;             // Passes at a time: 1 or 2.
 };
 // What the backend can do and the switches allow.
-DecodeWay decode_way(const BackendInfo& info, const Mechanisms& mechanisms);
+DecodeWay decode_way(const Backend& backend);
 
 class AnswerPasses {
  public:

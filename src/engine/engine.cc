@@ -160,8 +160,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   }
   impl->checkpoint_bytes = kept_bytes(options, state_sizes(spec, impl->backend->info().kv_element_bytes), plan.context_tokens);
   impl->fingerprint = fingerprint(loaded, impl->backend->info(), options);
-  const BackendInfo& info = impl->backend->info();
-  impl->decode_way = decode_way(info, options.backend_options.mechanisms.value_or(default_mechanisms(info.name)));
+  impl->decode_way = decode_way(*impl->backend);
   impl->session.reset(new Session(*impl));
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
@@ -179,7 +178,7 @@ Session& Engine::session() { return *impl_->session; }
 Result<void> Engine::set_mechanisms(const Mechanisms& mechanisms) {
   impl_->session->clear();
   LILY_RETURN_IF_ERROR(impl_->backend->set_mechanisms(mechanisms));
-  impl_->decode_way = decode_way(impl_->backend->info(), mechanisms);
+  impl_->decode_way = decode_way(*impl_->backend);
   return {};
 }
 

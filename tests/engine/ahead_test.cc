@@ -56,8 +56,10 @@ EngineOptions keeping_nothing(EngineOptions options) {
 // The pocket on a CPU that computes a pass when the host waits for it.
 struct Lazy {
   explicit Lazy(EngineOptions options = options_with(true, true)) {
-    options.make_backend = [this]() -> Result<std::unique_ptr<Backend>> {
+    const Mechanisms mechanisms = options.backend_options.mechanisms.value_or(Mechanisms{});
+    options.make_backend = [this, mechanisms]() -> Result<std::unique_ptr<Backend>> {
       auto opened = std::make_unique<LazyBackend>(*open_backend("cpu", {}));
+      LILY_RETURN_IF_ERROR(opened->set_mechanisms(mechanisms));
       backend = opened.get();
       return opened;
     };

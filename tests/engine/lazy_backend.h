@@ -34,6 +34,11 @@ class LazyBackend final : public Backend {
   std::size_t allocated_bytes() const { return allocated_bytes_; }
 
   const BackendInfo& info() const override { return info_; }
+  Mechanisms mechanisms() const override { return mechanisms_; }
+  Result<void> set_mechanisms(const Mechanisms& mechanisms) override {
+    mechanisms_ = mechanisms;
+    return {};
+  }
   Result<void> prepare(const ModelSpec& spec, int rows) override {
     return inner_->prepare(spec, rows);
   }
@@ -114,6 +119,7 @@ class LazyBackend final : public Backend {
 
   std::unique_ptr<Backend> inner_;
   BackendInfo info_;
+  Mechanisms mechanisms_;
   std::vector<std::function<void()>> named_;
   std::deque<std::vector<std::function<void()>>> waiting_;
   Ticket submitted_ = 0, computed_ = 0;

@@ -45,6 +45,7 @@ class GpuBackend final : public Backend {
   // recordings.
   Result<void> prepare(const ModelSpec& spec, int max_rows) override;
   std::size_t scratch_bytes(const ModelSpec& spec, int max_rows) const override;
+  Mechanisms mechanisms() const override { return mechanisms_; }
   // Forgets recordings.
   Result<void> set_mechanisms(const Mechanisms& mechanisms) override;
   Result<Buffer> allocate(std::size_t bytes, std::string_view what) override;
