@@ -33,7 +33,7 @@ test: setup-test
 
 # The same tests with memory and undefined-behaviour checks, with race checks, and from the other compiler.
 asan tsan clang: setup-dev
-	cmake --preset $@ && cmake --build --preset $@ && $(CTEST) build/$@
+	cmake --preset $@ && cmake --build --preset $@ && $(CTEST) build/$@ --timeout 7200
 
 # Every module against libc++, Apple's library. Not linked: Debian's GoogleTest, fmt and simdjson are built on libstdc++.
 libc++: setup-dev
