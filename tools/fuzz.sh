@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of tests/fuzz with its seeds, then says how much of each parser's file was reached.
+# Runs every fuzz target of tests/fuzz with its seeds, one a core at a time, then says how much of each parser's file was reached.
 #   tools/fuzz.sh [RUNS]       RUNS inputs a target, 1,000,000 by default; the same number gives the same inputs
 # Exits 1 when an input crashed a target; the input is kept in build/fuzz/crashes.
 set -euo pipefail
@@ -12,19 +12,25 @@ cmake --build --preset fuzz --target fuzzers
 rm -rf "$build/profiles" "$build/corpus"
 mkdir -p "$build/profiles" "$build/crashes"
 
-status=0
-for source in tests/fuzz/*_fuzz.cc; do
-  program=$(basename "$source" .cc)
-  name=${program%_fuzz}
-  corpus=$build/corpus/$name
+fuzz() {
+  local name=$1 failed=0
+  local corpus=$build/corpus/$name log=$build/$name.log
   mkdir -p "$corpus"
-  echo "== $name: $runs inputs"
-  LLVM_PROFILE_FILE=$build/profiles/$name.profraw "$build/$program" "$corpus" "tests/fuzz/seeds/$name" -runs="$runs" -seed=1 \
+  LLVM_PROFILE_FILE=$build/profiles/$name.profraw "$build/${name}_fuzz" "$corpus" "tests/fuzz/seeds/$name" -runs="$runs" -seed=1 \
     -rss_limit_mb=2048 -malloc_limit_mb=1024 -timeout=20 -max_len=65536 -artifact_prefix="$build/crashes/$name-" \
-    -print_final_stats=1 > "$build/$name.log" 2>&1 || { status=1; tail -n 40 "$build/$name.log"; }
-  grep -E 'cov: ' "$build/$name.log" | tail -n 1
-  grep -E 'average_exec_per_sec|peak_rss_mb|number_of_executed_units' "$build/$name.log" || true
-done
+    -print_final_stats=1 > "$log" 2>&1 || failed=1
+  echo "== $name: $runs inputs
+$([ "$failed" = 0 ] || tail -n 40 "$log")
+$(grep -E 'cov: ' "$log" | tail -n 1)
+$(grep -E 'average_exec_per_sec|peak_rss_mb|number_of_executed_units' "$log" || true)"
+  return "$failed"
+}
+export -f fuzz
+export build runs
+
+status=0
+for source in tests/fuzz/*_fuzz.cc; do basename "$source" _fuzz.cc; done |
+  xargs -P "$(getconf _NPROCESSORS_ONLN)" -I NAME bash -c 'fuzz NAME' || status=1
 
 profdata=$(command -v llvm-profdata-14 || command -v llvm-profdata || true)
 cov=$(command -v llvm-cov-14 || command -v llvm-cov || true)
