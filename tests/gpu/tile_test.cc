@@ -33,6 +33,7 @@ class TileLayer : public ::testing::TestWithParam<Kernel> {
     const TileProductParams params{a_.data(), b_.data(),    c.data(), sizes.cols,
                                    sizes.ld,  sizes.out_ld, 0};
     const auto done = emulator->run(GetParam(), params, {1}, 32);
+    emulator->barrier();
     EXPECT_TRUE(done.has_value()) << done.error().message;
     return c;
   }

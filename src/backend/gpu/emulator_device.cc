@@ -240,9 +240,9 @@ Result<ProgramTime> EmulatorDevice::time(const Program& program, int repeats) {
     for (std::size_t i = 0; i < launches.size(); ++i) {
       const Stopwatch one;
       LILY_RETURN_IF_ERROR(dispatch(emulator, program, i, i + 1));
+      emulator.barrier();
       runs[i].push_back(one.seconds());
     }
-    emulator.barrier();
     whole.push_back(all.seconds());
     return {};
   };
