@@ -13,6 +13,8 @@ import unittest
 from pathlib import Path
 
 LILY, SOURCE = sys.argv[1], Path(sys.argv[2])
+QUICK = bool(os.environ.get("LILY_E2E_QUICK"))
+TOO_SLOW = "the emulator takes minutes where races are looked for"
 PLAIN = ("--greedy", "--no-thinking", "--no-pack", "--context", "1024", "--chunk", "64")  # Small enough for the stand-in's buffers.
 
 
@@ -35,12 +37,14 @@ class OnFakeMetal(unittest.TestCase):
         for key in ("tokens", "text", "logprobs"):
             self.assertEqual(metal[key], emulator[key])
 
+    @unittest.skipIf(QUICK, TOO_SLOW)
     def test_a_chat_has_the_answers_of_the_emulator(self):
         said = "My name is Nora.\nWhat is 17 + 25?\nWhat is my name?\n"
         metal, emulator = self.on_both("chat", stdin=said)
         self.assertEqual(metal, emulator)
         self.assertEqual(metal.splitlines()[1:], ["17 + 25 = 42", "Your name is Nora."])
 
+    @unittest.skipIf(QUICK, TOO_SLOW)
     def test_doctor_lists_it(self):
         got = json.loads(lily("doctor", "--json"))
         listed = {b["name"]: b for b in got["backends"]}
@@ -49,6 +53,7 @@ class OnFakeMetal(unittest.TestCase):
         tested = {t["backend"]: t["detail"] for t in got["self_test"]["tests"]}
         self.assertEqual(tested["metal"], tested["emulator"])
 
+    @unittest.skipIf(QUICK, TOO_SLOW)
     def test_the_report_for_a_mac_is_written_and_finds_nothing_wrong(self):
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.txt"

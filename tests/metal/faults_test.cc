@@ -195,6 +195,21 @@ TEST_F(MetalFaults, AStuckDeviceThatIsClosedDoesNotHang) {
   submit(1);
 }
 
+TEST_F(MetalFaults, APassThatComesAfterItWasGivenUpFindsWhatItNames) {
+  open({.answer_limit_ms = 50});
+  fake_metal::set_faults({.delay_ms = 300});
+  submit(1);
+  EXPECT_THAT(wait(1), HasSubstr("gave no answer"));
+  device_.reset();
+}
+
+TEST_F(MetalFaults, ATimedPassThatComesTooLateFindsWhatItNames) {
+  open({.answer_limit_ms = 50});
+  fake_metal::set_faults({.delay_ms = 300});
+  EXPECT_THAT(device_->time(two_norms(), 1).error().message, HasSubstr("gave no answer"));
+  device_.reset();
+}
+
 TEST_F(MetalFaults, AFullQueueThatIsStuckIsGivenUpToo) {
   open({.answer_limit_ms = 200});
   fake_metal::set_faults({.stuck = true});

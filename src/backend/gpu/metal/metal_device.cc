@@ -106,10 +106,10 @@ Result<ProgramTime> MetalDevice::time(const Program& program, int repeats) {
   std::vector<double> passes;
   std::vector<std::vector<double>> runs(parts.size());
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    LILY_TRY(const double pass, queue_->time(*whole));
+    LILY_TRY(const double pass, queue_->time(whole));
     passes.push_back(pass);
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      LILY_TRY(const double run, queue_->time(*parts[i]));
+      LILY_TRY(const double run, queue_->time(parts[i]));
       runs[i].push_back(run);
     }
   }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace lily::gpu::metal {
@@ -56,6 +57,14 @@ Queue::~Queue() {
   for (Replay& replay : under_way_) {
     if (!lost_) settle(replay);
   }
+  if (!lost_) return;
+  { const CommandQueue gone = std::move(queue_); }
+  drop_ended();
+  // Command buffers hold nothing of what they name, and Metal may go on with them at any time.
+  if (!under_way_.empty()) {
+    static_cast<void>(new auto(std::make_tuple(std::move(memory_), std::move(event_),
+                                               std::move(fence_), std::move(under_way_))));
+  }
 }
 
 // Behind everything before it.
@@ -88,20 +97,22 @@ void Queue::submit(std::shared_ptr<const MetalRecording> recording, Ticket ticke
   under_way_.push_back({ticket, *std::move(commands), std::move(recording)});
 }
 
-Result<double> Queue::time(const MetalRecording& recording) {
+Result<double> Queue::time(std::shared_ptr<const MetalRecording> recording) {
   const Pool pool;
   if (lost_) return lost_earlier();
-  LILY_TRY(const auto commands, encode(recording));
+  LILY_TRY(auto commands, encode(*recording));
   commands.commit();
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(answer_limit_ms_);
   while (commands.status() < Status::kCompleted) {
     if (std::chrono::steady_clock::now() > end) {
       lost_ = true;
-      return no_answer(recording, answer_limit_ms_);
+      Error error = no_answer(*recording, answer_limit_ms_);
+      under_way_.push_back({0, std::move(commands), std::move(recording), Replay::State::kEnded});
+      return error;
     }
     std::this_thread::sleep_for(kTimingLook);
   }
-  if (commands.status() == Status::kError) return failure(commands, recording);
+  if (commands.status() == Status::kError) return failure(commands, *recording);
   return commands.seconds();
 }
 

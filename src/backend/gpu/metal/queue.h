@@ -17,13 +17,13 @@ class Queue {
   // Without an answer for so long, a pass counts as lost, and with it the queue.
   static Result<std::unique_ptr<Queue>> create(std::shared_ptr<Memory> memory,
                                                std::uint64_t answer_limit_ms);
-  // Waits for what is under way, not for what is lost.
+  // Waits for what is under way, not for what is lost: that keeps for good what it may yet use.
   ~Queue();
 
   void submit(std::shared_ptr<const MetalRecording> recording, Ticket ticket);
   Result<void> wait(Ticket ticket);
   // A replay of its own, waited for: seconds by the GPU's clock.
-  Result<double> time(const MetalRecording& recording);
+  Result<double> time(std::shared_ptr<const MetalRecording> recording);
 
  private:
   struct Replay {
