@@ -32,8 +32,9 @@ test: setup-test
 	$(CTEST) build/release
 
 # The same tests with memory and undefined-behaviour checks, with race checks, and from the other compiler.
-# ThreadSanitizer's usual history of each of the emulator's thousands of fibers takes 16 GB.
-asan tsan clang: export TSAN_OPTIONS = history_size=0
+# ThreadSanitizer takes 16 GB for its usual history of each of the emulator's thousands of fibers, and seconds for each drawn case.
+tsan: export TSAN_OPTIONS = history_size=0
+tsan: export RC_PARAMS = max_success=10
 asan tsan clang: setup-dev
 	cmake --preset $@ && cmake --build --preset $@ && $(CTEST) build/$@ --timeout 7200
 
