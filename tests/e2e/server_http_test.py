@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 
-from harness import LILY, Case, ENVIRONMENT, lily, main
+from harness import LILY, QUICK, Case, ENVIRONMENT, lily, main
 from serving import CAPITAL_ANSWER, CAPITAL_QUESTION, ENDLESS, OFF, Server, ServerCase, Streamed, parse_events, read_all, user
 
 CHAT = "/v1/chat/completions"
@@ -155,7 +155,7 @@ class Ends(Case):
     BODY = {"model": "pocket", "temperature": 0, "messages": [user("Tell me a story.")], **OFF}
 
     def test_running_answers_finish_within_the_grace_time(self):
-        server = Server()
+        server = Server("--grace", "120" if QUICK else "10")
         with server.open(CHAT, {**self.BODY, **ENDLESS, "max_tokens": 150, "stream": True}) as response:
             first = response.readline()
             server.process.send_signal(signal.SIGTERM)
