@@ -13,9 +13,9 @@ namespace lily::gpu {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // Untouched pages cost nothing.
-// ThreadSanitizer holds about 8,000 fibers, makes a few thousand a second and takes 2 MB for each, so
-// lanes take turns on a pool of them. A fiber used again orders its old lane before its new one: that
-// can hide a race between groups far apart, never invent one.
+// ThreadSanitizer holds about 8,000 fibers, makes a few thousand a second and takes 1 to 2 MB for
+// each, so lanes take turns on a pool of them. A fiber used again orders its old lane before its new
+// one: that can hide a race between groups far apart, never invent one.
 constexpr std::size_t kTsanFibers = 2000;
 
 thread_local GroupRunner* running = nullptr;
