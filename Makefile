@@ -47,7 +47,7 @@ bench: setup-test
 	cmake --preset release -DLILY_TESTS=ON && cmake --build --preset release --target benches
 
 fuzz: setup-dev
-	tools/fuzz.sh $(FUZZ_RUNS)
+	tools/fuzz.sh $(FUZZ_RUNS) $(FUZZ_NAMES)
 
 # Slow checks that the suite leaves out; README.md says what each needs and takes.
 test-full: lily
