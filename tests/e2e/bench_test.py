@@ -3,10 +3,11 @@ import json
 import shlex
 import signal
 import sys
+import unittest
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from harness import SOURCE, Case, lily, main, scratch, start
+from harness import QUICK, SOURCE, Case, lily, main, scratch, start
 from serving import ENDLESS, Server
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -187,6 +188,7 @@ class ServerAsAPeer(Case):
 
 
 class Ablation(Pictures):
+    @unittest.skipIf(QUICK, "the emulator takes too long with sanitizers")
     def test_mechanisms_are_measured_with_and_without(self):
         folder = scratch / "ablation"
         names = "fused_experts_up,large_tiles"

@@ -82,7 +82,7 @@ class Long(ServerCase):
         self.assertLess(min(grown), self.server.rss_kib() // 100, grown)
 
 
-class Vision(Case):
+class PartsThatAreNotServed(Case):
     def folder(self, name, with_vision):
         folder = pocket_copy(name)
         if not with_vision:
@@ -117,6 +117,18 @@ class Vision(Case):
         self.assertEqual(told.status, 0, told.err)
         self.assertIn("vision", told.out)
         shutil.rmtree(with_vision)
+
+    def test_r039_a_draft_head_drafts_nothing_and_costs_nothing(self):
+        with_head, without = pocket_copy("with-head"), pocket_copy("without-head", without=("mtp.safetensors",))
+        self.assertTrue((with_head / "mtp.safetensors").exists())
+        for folder in (with_head, without):
+            self.held(folder)  # Packs.
+        if not QUICK:
+            self.assertLess(abs(self.held(with_head) - self.held(without)), 1 << 10)
+        self.assertIn("draft head", lily("info", with_head).out)
+        refused = lily("serve", "--draft", "2")
+        self.assertEqual(refused.status, 2)
+        self.assertIn("--draft", refused.err)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
+#include <map>
 #include <thread>
 
 #include "tests/engine/pocket.h"
@@ -12,6 +14,8 @@ namespace lily {
 namespace {
 
 using ::testing::HasSubstr;
+
+constexpr int kDraws = 5000;
 
 class SessionTest : public ::testing::Test {
  protected:
@@ -236,6 +240,78 @@ TEST_F(SessionTest, ADrawDependsOnTheSeedAlone) {
   EXPECT_EQ(run(sampled).tokens, first);
   sampled.sampling.seed = 2;
   EXPECT_NE(run(sampled).tokens, first);
+}
+
+// Chances of each pair of first tokens, from the model's own log-probabilities; what is outside of top_p has none.
+class PairChances {
+ public:
+  PairChances(Engine& engine, GenerateRequest request, double top_p) : engine_(engine), request_(std::move(request)), top_p_(top_p) {
+    request_.sampling.n_top = 20;
+    request_.max_tokens = 1;
+    for (const auto& [first, p] : next()) {
+      request_.prompt.push_back(first);
+      for (const auto& [second, q] : next()) chances_[{first, second}] = p * q;
+      request_.prompt.pop_back();
+    }
+  }
+
+  // Chi-square of the counts of n draws; pairs that are expected less than five times are one. 0 past the bound of one in 1,000.
+  void expect_likely(const std::map<std::pair<TokenId, TokenId>, int>& seen, int n) const {
+    double chi_square = 0, rest = n, rest_seen = n;
+    int n_cells = 1;
+    for (const auto& [pair, p] : chances_) {
+      if (p * n < 5) continue;
+      const auto found = seen.find(pair);
+      const double count = found == seen.end() ? 0 : found->second, expected = p * n;
+      chi_square += (count - expected) * (count - expected) / expected;
+      rest -= expected, rest_seen -= count, ++n_cells;
+    }
+    if (rest >= 1) chi_square += (rest_seen - rest) * (rest_seen - rest) / rest;
+    ASSERT_GT(n_cells, 5);
+    // The quantile of 0.999 after Wilson and Hilferty.
+    const double freedom = n_cells - 1, nineth = 2.0 / (9 * freedom);
+    EXPECT_LT(chi_square, freedom * std::pow(1 - nineth + 3.09 * std::sqrt(nineth), 3)) << n_cells << " cells";
+  }
+
+ private:
+  std::vector<std::pair<TokenId, double>> next() const {
+    std::vector<std::pair<TokenId, double>> out;
+    double total = 0;
+    auto request = request_;
+    request.on_token = [&](const TokenEvent& event) {
+      for (std::size_t i = 0; i < event.top_ids.size() && total < top_p_; ++i) {
+        out.emplace_back(event.top_ids[i], std::exp(double{event.top_log_probs[i]}));
+        total += out.back().second;
+      }
+    };
+    EXPECT_TRUE(engine_.session().generate(request).has_value());
+    if (top_p_ < 1) for (auto& [token, p] : out) p /= total;
+    return out;
+  }
+
+  Engine& engine_;
+  GenerateRequest request_;
+  const double top_p_;
+  std::map<std::pair<TokenId, TokenId>, double> chances_;
+};
+
+// R109
+TEST_F(SessionTest, DrawsFollowTheModel) {
+  for (const float top_p : {1.0f, 0.8f}) {
+    auto sampled = request(ask(*engine_, "Tell me a story."));
+    const PairChances chances(*engine_, sampled, double{top_p});
+    const auto most_likely = run(sampled).tokens;
+    sampled.sampling.temperature = 1;
+    sampled.sampling.top_p = top_p;
+    sampled.max_tokens = 2;
+    std::map<std::pair<TokenId, TokenId>, int> seen;
+    for (sampled.sampling.seed = 0; sampled.sampling.seed < kDraws; ++sampled.sampling.seed) {
+      const auto tokens = run(sampled).tokens;
+      if (tokens.size() == 2) ++seen[{tokens[0], tokens[1]}];
+    }
+    chances.expect_likely(seen, kDraws);
+    EXPECT_LT((seen[{most_likely[0], most_likely[1]}]), kDraws / 2);
+  }
 }
 
 TEST_F(SessionTest, BiasForbidsAndForces) {
