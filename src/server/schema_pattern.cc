@@ -2,6 +2,7 @@
 #include "server/schema_pattern.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -61,6 +62,36 @@ std::string code(std::uint32_t character) {
     character /= 16;
   } while (character > 0);
   return "\\u{" + digits + "}";
+}
+
+// What JSON writes in a string with a backslash, and the letter behind it. Other characters below a space are \u00 and two digits.
+struct Escape {
+  std::uint32_t character;
+  char letter;
+};
+constexpr std::array<Escape, 7> kEscapes{{{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
+const Set kNotPlain{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+constexpr int kHexEscapeCharacters = 6;
+
+bool contains(const Set& set, std::uint32_t character) {
+  return std::any_of(set.begin(), set.end(), [&](const Range& one) { return one.low <= character && character <= one.high; });
+}
+bool has_letter(std::uint32_t character) {
+  return std::any_of(kEscapes.begin(), kEscapes.end(), [&](const Escape& one) { return one.character == character; });
+}
+
+// Those of the set that stand in a string of JSON as they are.
+Set plain(const Set& set) {
+  Set others = complement(set);
+  others.insert(others.end(), kNotPlain.begin(), kNotPlain.end());
+  return without_surrogates(complement(std::move(others)));
+}
+
+std::string hex_escape(std::uint32_t character) {
+  std::string out;
+  for (const char c : {'\\', 'u', '0', '0'}) out += code(static_cast<std::uint32_t>(c));
+  for (const std::uint32_t digit : {character / 16, character % 16}) out += code(digit < 10 ? '0' + digit : 'a' + digit - 10);
+  return out;
 }
 
 int hex_value(char c) {
@@ -148,8 +179,8 @@ class Reader {
                  "' with nothing before it; as a character it is written \\" + text_[at_]);
     }
     LILY_TRY(const Unit unit, unit_at(false));
-    if (!unit.single) return of_set(unit.set);
-    return SchemaPattern{code(unit.set.front().low), 1};
+    const auto first = unit.set.front().low;
+    return unit.single && !contains(kNotPlain, first) ? SchemaPattern{code(first), 1} : of_set(unit.set);
   }
 
   Result<SchemaPattern> group(int depth) {
@@ -170,16 +201,27 @@ class Reader {
     return inner;
   }
 
+  // As JSON spells its characters. A large class goes without those that only \u00 spells.
   Result<SchemaPattern> of_set(const Set& set) const {
-    SchemaPattern out{"[", 1};
+    std::string ranges, letters, spelled;
     std::uint32_t n = 0;
-    for (const Range& one : without_surrogates(set)) {
-      out.text += one.low == one.high ? code(one.low) : code(one.low) + "-" + code(one.high);
+    for (const Range& one : plain(set)) {
+      ranges += one.low == one.high ? code(one.low) : code(one.low) + "-" + code(one.high);
       n += one.high - one.low + 1;
     }
-    if (n == 0) return bad("a class that no character is in");
-    if (n > kSmallClass) out.n_places = kLargeClassPlaces;
-    out.text += ']';
+    SchemaPattern out{"", n > kSmallClass ? kLargeClassPlaces : 1};
+    for (const Escape& one : kEscapes) {
+      if (contains(set, one.character)) letters += code(static_cast<unsigned char>(one.letter));
+    }
+    for (std::uint32_t c = 0; c < ' ' && n <= kSmallClass; ++c) {
+      if (!contains(set, c) || has_letter(c)) continue;
+      spelled += "|" + hex_escape(c);
+      out.n_places += kHexEscapeCharacters;
+    }
+    if (!letters.empty()) spelled = "|" + code('\\') + "[" + letters + "]" + spelled;
+    if (ranges.empty() && spelled.empty()) return bad("a class that no character is in");
+    if (!ranges.empty()) ranges = "[" + ranges + "]";
+    out.text = spelled.empty() ? ranges : "(?:" + (ranges.empty() ? spelled.substr(1) : ranges + spelled) + ")";
     return out;
   }
 

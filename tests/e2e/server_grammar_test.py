@@ -17,6 +17,8 @@ SCHEMAS = [
     ({"type": "integer", "minimum": 3, "maximum": 12}, lambda v: 3 <= v <= 12), ({"const": "x"}, lambda v: v == "x"),
     ({"enum": ["red", 2, None]}, lambda v: v in ("red", 2, None)), ({"type": "string", "maxLength": 5}, lambda v: len(v) <= 5),
     ({"type": "string", "pattern": "^[a-c]{2}[0-9]$"}, lambda v: len(v) == 3 and v[2].isdigit()),
+    ({"type": "string", "pattern": "^\"[^a-z]{3}\\\\\\n$"}, lambda v: len(v) == 6 and v[0] == '"' and v[4:] == "\\\n"),
+    ({"type": "object", "patternProperties": {"^\"[\\\\\"]$": {"const": 1}}, "minProperties": 1, "maxProperties": 1}, lambda v: len(v) == 1 and set(v) <= {'"\\', '""'}),
     ({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "minItems": 2, "maxItems": 3}, lambda v: 2 <= len(v) <= 3 and all(0 <= n <= 9 for n in v)),
     ({"type": "array", "prefixItems": [{"const": 1}, {"type": "boolean"}], "items": False, "minItems": 2}, lambda v: v[0] == 1 and isinstance(v[1], bool) and len(v) == 2),
     ({"anyOf": [{"const": 1}, {"const": "one"}]}, lambda v: v in (1, "one")), ({"type": ["boolean", "null"]}, lambda v: v in (True, False, None)),

@@ -47,6 +47,16 @@ TokenId picked(const std::vector<std::uint32_t>& bits, unsigned char pick) {
   return -1;
 }
 
+// Checking changes nothing more, unless what was written out is over a bound on bytes now or has a backslash of JSON in a pattern.
+void check_again(const Json& checked) {
+  if (dump_json(checked).find("\\u{5c}") != std::string::npos) return;
+  const auto again = check_schema(checked, "schema");
+  const auto says = [&](std::string_view what) { return again.error().message.find(what) != std::string::npos; };
+  if (again ? dump_json(*again) == dump_json(checked) : says("bytes, expected at most") || says("over 128 KiB of schema")) return;
+  std::fprintf(stderr, "%s\n%s\n", again ? dump_json(*again).c_str() : again.error().message.c_str(), dump_json(checked).c_str());
+  std::abort();
+}
+
 // Halves of pairs may be spelt out, and numbers be larger than a double: JSON of kinds that are not read here.
 void check_json(const std::string& text) {
   const auto parsed = parse_json(text);
@@ -79,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!schema) return 0;
   const auto checked = check_schema(*schema, "schema");
   if (!checked) return check_error(checked.error()), 0;
-  if (const auto again = check_schema(*checked, "schema"); !again || dump_json(*again) != dump_json(*checked)) std::abort();
+  check_again(*checked);
   const auto compiled = grammars.compile(*checked);
   if (!compiled) return check_error(compiled.error()), 0;
   write_answer(*(*compiled)(), both.substr(std::min(border + 1, both.size())));

@@ -34,6 +34,17 @@ TEST(SchemaPattern, IsWrittenInFewWords) {
   EXPECT_EQ(pattern(pattern("(a|b[c-e]{2})*")), pattern("(a|b[c-e]{2})*"));
 }
 
+// A pattern speaks of the text, a grammar of its spelling in JSON.
+TEST(SchemaPattern, SpellsCharactersAsJsonDoes) {
+  EXPECT_EQ(pattern("\""), "(?:\\u{5c}[\\u{22}])");
+  EXPECT_EQ(pattern("\\\\+"), "(?:\\u{5c}[\\u{5c}])+");
+  EXPECT_EQ(pattern("[\\n!-#]"), "(?:[\\u{21}\\u{23}]|\\u{5c}[\\u{22}\\u{6e}])");
+  EXPECT_EQ(pattern("\\x1f"), "(?:\\u{5c}\\u{75}\\u{30}\\u{30}\\u{31}\\u{66})");
+  EXPECT_EQ(pattern("\\x1f?"), pattern("\\x1f") + "?");
+  EXPECT_EQ(pattern("[^\\s\\x00-\\x07\\x0e-\\x1f]"), pattern("[^\\s]")) << "a large class goes without nameless controls";
+  EXPECT_EQ(places("\\x1f"), 7);
+}
+
 TEST(SchemaPattern, HasABound) {
   EXPECT_EQ(places("abc"), 3);
   EXPECT_EQ(places("(a{3}b){5,10}"), 40);
