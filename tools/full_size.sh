@@ -22,7 +22,10 @@ if [ "$free_gb" -lt "$need_gb" ] || [ "$memory_gb" -lt "$need_memory_gb" ]; then
 fi
 
 echo "== synth: $layers layers"
-time "$lily" synth --spec 35b --layers "$layers" --out "$folder/model"
+# With the genuine vocabulary where tools/fetch_real_tokenizer.sh was run, else with the pocket's.
+words=models/pocket
+[ -f build/realtok/tokenizer.json ] && words=build/realtok
+time "$lily" synth --spec 35b --layers "$layers" --out "$folder/model" --tokenizer-folder "$words"
 du -sh "$folder/model"
 echo "== info"
 "$lily" info "$folder/model"
@@ -33,3 +36,5 @@ time "$lily" run --model "$folder/model" -p "Once upon a time" --greedy --no-thi
 cmp "$folder/first" "$folder/second" && echo "both runs: the same bytes"
 echo "== the image's checksums"
 time "$lily" doctor --verify --model "$folder/model"
+echo "== the server and its masks"
+python3 -B tools/served_cost.py "$lily" "$folder/model"

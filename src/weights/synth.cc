@@ -152,8 +152,12 @@ Result<void> copy_tokenizer(const Path& from, const Path& to) {
   return {};
 }
 
-// The end tokens of the tokenizer that will be used, as far as the vocabulary has them.
+// The end tokens of the tokenizer that will be used, as far as the vocabulary has them. A folder without a config has the family's own.
 Result<void> take_end_tokens(const Path& folder, ModelSpec& spec) {
+  const Path tokenizer = folder / "tokenizer.json";
+  std::error_code code;
+  if (!fs::exists(tokenizer, code)) return Error{ErrorCode::kNotFound, tokenizer.string() + ": no tokenizer to copy"};
+  if (!fs::exists(folder / "config.json", code)) return {};
   LILY_TRY(const auto config, read_config(folder));
   spec.end_tokens.clear();
   for (const TokenId id : config.spec.end_tokens) {

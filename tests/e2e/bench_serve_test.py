@@ -2,11 +2,13 @@
 import json
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from harness import Case, lily, main, scratch, start
+from harness import LILY, POCKET, SOURCE, Case, lily, main, scratch, start
 from serving import Server, assistant, tools, user
 
 TRACE = scratch / "trace.jsonl"
@@ -233,6 +235,15 @@ class BenchServe(Case):
         table = self.succeeds("bench", "serve", url, "--requests", "2").out
         for name in ("pocket at", "first token", "between tokens", "whole answer", "tokens/s", "cached"):
             self.assertIn(name, table)
+
+    def test_what_the_server_and_its_masks_cost(self):
+        got = subprocess.run([sys.executable, "-B", SOURCE / "tools/served_cost.py", LILY, POCKET, "--rounds", "1", "--tokens", "16", "--json"],
+                             capture_output=True, text=True, timeout=600)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        told = json.loads(got.stdout)
+        self.assertEqual({name: len(seconds) for name, seconds in told["seconds"].items()}, {"bench": 1, "served": 1, "masked": 1})
+        self.assertGreater(told["seconds"]["bench"][0], 0)  # Differences of so few tokens are noise for the others.
+        self.assertEqual(set(told["cost"]), {"served", "masked"})
 
 
 if __name__ == "__main__":

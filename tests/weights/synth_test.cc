@@ -38,6 +38,21 @@ TEST_F(Synth, WritesACheckpointThatLoads) {
   EXPECT_TRUE(std::filesystem::exists(temp_.path() / "a/tokenizer.json"));
 }
 
+TEST_F(Synth, ATokenizerAloneIsEndedByTheFamilysOwnTokens) {
+  SynthOptions o = options("b");
+  o.tokenizer_folder = temp_.path() / "words";
+  const auto refused = write_synthetic_checkpoint(o);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(refused.error().message.find("words/tokenizer.json"), std::string::npos);
+  std::filesystem::create_directory(o.tokenizer_folder);
+  std::filesystem::copy(pocket() / "tokenizer.json", o.tokenizer_folder);
+  ASSERT_TRUE(write_synthetic_checkpoint(o).has_value());
+  const auto loaded = load_weights(o.out, {.pack = false});
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_EQ(loaded->config.spec.end_tokens, (std::vector<TokenId>{4072, 4070}));
+}
+
 TEST_F(Synth, TheSameSeedGivesTheSameBytes) {
   ASSERT_TRUE(write_synthetic_checkpoint(options("a")).has_value());
   ASSERT_TRUE(write_synthetic_checkpoint(options("b")).has_value());
