@@ -72,6 +72,8 @@ struct Escape {
 constexpr std::array<Escape, 7> kEscapes{{{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
 const Set kNotPlain{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
 constexpr int kHexEscapeCharacters = 6;
+// The last characters of one, two, three and four bytes in UTF-8.
+constexpr std::array<std::uint32_t, 4> kLastOfBytes{0x7F, 0x7FF, 0xFFFF, kLastCharacter};
 
 bool contains(const Set& set, std::uint32_t character) {
   return std::any_of(set.begin(), set.end(), [&](const Range& one) { return one.low <= character && character <= one.high; });
@@ -201,28 +203,43 @@ class Reader {
     return inner;
   }
 
-  // As JSON spells its characters. A large class goes without those that only \u00 spells.
+  // As JSON spells its characters. A large class goes without those that only \u00 spells. Characters of one, two, three and four bytes are
+  // classes of their own: of one across these borders xgrammar's automaton takes overlong UTF-8 too.
   Result<SchemaPattern> of_set(const Set& set) const {
-    std::string ranges, letters, spelled;
+    const Set kept = plain(set);
+    std::vector<std::string> ways;
     std::uint32_t n = 0;
-    for (const Range& one : plain(set)) {
-      ranges += one.low == one.high ? code(one.low) : code(one.low) + "-" + code(one.high);
-      n += one.high - one.low + 1;
+    for (std::size_t i = 0; i < kLastOfBytes.size(); ++i) {
+      const std::uint32_t first = i == 0 ? 0 : kLastOfBytes[i - 1] + 1, last = kLastOfBytes[i];
+      std::string ranges;
+      for (const Range& one : kept) {
+        const auto low = std::max(one.low, first), high = std::min(one.high, last);
+        if (low > high) continue;
+        ranges += low == high ? code(low) : code(low) + "-" + code(high);
+        n += high - low + 1;
+      }
+      if (!ranges.empty()) ways.push_back("[" + ranges + "]");
     }
     SchemaPattern out{"", n > kSmallClass ? kLargeClassPlaces : 1};
+    add_escapes(set, n > kSmallClass, ways, out);
+    if (ways.empty()) return bad("a class that no character is in");
+    const bool alone = ways.size() == 1 && ways.front().front() == '[';
+    for (const std::string& way : ways) out.text += (out.text.empty() ? "" : "|") + way;
+    if (!alone) out.text = "(?:" + out.text + ")";
+    return out;
+  }
+
+  static void add_escapes(const Set& set, bool large, std::vector<std::string>& ways, SchemaPattern& out) {
+    std::string letters;
     for (const Escape& one : kEscapes) {
       if (contains(set, one.character)) letters += code(static_cast<unsigned char>(one.letter));
     }
-    for (std::uint32_t c = 0; c < ' ' && n <= kSmallClass; ++c) {
+    if (!letters.empty()) ways.push_back(code('\\') + "[" + letters + "]");
+    for (std::uint32_t c = 0; c < ' ' && !large; ++c) {
       if (!contains(set, c) || has_letter(c)) continue;
-      spelled += "|" + hex_escape(c);
+      ways.push_back(hex_escape(c));
       out.n_places += kHexEscapeCharacters;
     }
-    if (!letters.empty()) spelled = "|" + code('\\') + "[" + letters + "]" + spelled;
-    if (ranges.empty() && spelled.empty()) return bad("a class that no character is in");
-    if (!ranges.empty()) ranges = "[" + ranges + "]";
-    out.text = spelled.empty() ? ranges : "(?:" + (ranges.empty() ? spelled.substr(1) : ranges + spelled) + ")";
-    return out;
   }
 
   Result<SchemaPattern> char_class() {

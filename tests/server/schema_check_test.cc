@@ -28,7 +28,8 @@ int places(std::string_view text) {
 TEST(SchemaPattern, IsWrittenInFewWords) {
   EXPECT_EQ(pattern("^a$"), "\\u{61}");
   EXPECT_EQ(pattern("(?<year>\\d)|"), "(?:[\\u{30}-\\u{39}])|");
-  EXPECT_EQ(pattern("[^\\x00-\\u{d7ff}\\n]"), "[\\u{e000}-\\u{10ffff}]");
+  EXPECT_EQ(pattern("[^\\x00-\\u{d7ff}\\n]"), "(?:[\\u{e000}-\\u{ffff}]|[\\u{10000}-\\u{10ffff}])");
+  EXPECT_EQ(pattern("[z-\\u1680]"), "(?:[\\u{7a}-\\u{7f}]|[\\u{80}-\\u{7ff}]|[\\u{800}-\\u{1680}])");
   EXPECT_EQ(pattern("\u00e9\\$\\u0041"), "\\u{e9}\\u{24}\\u{41}");
   EXPECT_EQ(pattern("a{2,3}?b*?c+d?"), "\\u{61}{2,3}\\u{62}*\\u{63}+\\u{64}?");
   EXPECT_EQ(pattern(pattern("(a|b[c-e]{2})*")), pattern("(a|b[c-e]{2})*"));
