@@ -1,5 +1,4 @@
-// Any bytes as the body of a request: messages of each door, tools, choices and schemas are read or
-// refused, and what is read renders.
+// Any bytes as the body of a request: messages of each door, tools and choices are read or refused, and what is read renders.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -8,7 +7,6 @@
 #include "server/chat_prompt.h"
 #include "server/messages_request.h"
 #include "server/responses_request.h"
-#include "server/schema_check.h"
 #include "server/tool_list.h"
 #include "text/chat_template.h"
 
@@ -47,14 +45,6 @@ void read_body(const Json& body) {
     const auto chat = chat_messages_of_items(fields.take("instructions"), *input, left_out);
     if (chat) read_chat(&*chat, list, fields);
     else check_error(chat.error());
-  }
-  if (const Json* schema = fields.take("schema")) {
-    const auto checked = check_schema(*schema, "schema");
-    if (checked) {
-      if (const auto again = check_schema(*checked, "schema"); !again || dump_json(*again) != dump_json(*checked)) std::abort();
-    } else {
-      check_error(checked.error());
-    }
   }
   if (fields.ignored().size() > body.keys.size()) std::abort();
 }
