@@ -255,7 +255,7 @@ class PairChances {
     }
   }
 
-  // Chi-square of the counts of n draws; pairs that are expected less than five times are one. 0 past the bound of one in 1,000.
+  // The counts of n draws by chi-square, beyond whose bound one in 1,000 lies; pairs that are expected less than five times are one cell.
   void expect_likely(const std::map<std::pair<TokenId, TokenId>, int>& seen, int n) const {
     double chi_square = 0, rest = n, rest_seen = n;
     int n_cells = 1;
@@ -269,8 +269,8 @@ class PairChances {
     if (rest >= 1) chi_square += (rest_seen - rest) * (rest_seen - rest) / rest;
     ASSERT_GT(n_cells, 3);
     // The quantile of 0.999 after Wilson and Hilferty.
-    const double freedom = n_cells - 1, nineth = 2.0 / (9 * freedom);
-    EXPECT_LT(chi_square, freedom * std::pow(1 - nineth + 3.09 * std::sqrt(nineth), 3)) << n_cells << " cells";
+    const double freedom = n_cells - 1, ninth = 2.0 / (9 * freedom);
+    EXPECT_LT(chi_square, freedom * std::pow(1 - ninth + 3.09 * std::sqrt(ninth), 3)) << n_cells << " cells";
   }
 
  private:
