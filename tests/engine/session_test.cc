@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -266,7 +267,7 @@ class PairChances {
       chi_square += (count - expected) * (count - expected) / expected;
       rest -= expected, rest_seen -= count, ++n_cells;
     }
-    if (rest >= 1) chi_square += (rest_seen - rest) * (rest_seen - rest) / rest;
+    chi_square += (rest_seen - rest) * (rest_seen - rest) / std::max(rest, 1.0);
     ASSERT_GT(n_cells, 3);
     // The quantile of 0.999 after Wilson and Hilferty.
     const double freedom = n_cells - 1, ninth = 2.0 / (9 * freedom);
