@@ -268,7 +268,7 @@ class PairChances {
       rest -= expected, rest_seen -= count, ++n_cells;
     }
     chi_square += (rest_seen - rest) * (rest_seen - rest) / std::max(rest, 1.0);
-    ASSERT_GT(n_cells, 3);
+    ASSERT_GE(n_cells, 3);
     // The quantile of 0.999 after Wilson and Hilferty.
     const double freedom = n_cells - 1, ninth = 2.0 / (9 * freedom);
     EXPECT_LT(chi_square, freedom * std::pow(1 - ninth + 3.09 * std::sqrt(ninth), 3)) << n_cells << " cells";
@@ -302,7 +302,7 @@ TEST(SessionDraws, FollowTheModel) {
   options.n_checkpoints = 1;
   options.backend_options.threads = 1;  // Passes of a row: handing out their parts takes longer than they do.
   const auto engine = open_or_fail(options);
-  for (const float top_p : {1.0f, 0.8f}) {
+  for (const float top_p : {1.0f, 0.5f}) {
     auto sampled = request_of(ask(*engine, "Tell me a story."), 2);
     const PairChances chances(*engine, sampled, double{top_p});
     const auto likeliest = engine->session().generate(sampled)->tokens;
