@@ -11,7 +11,7 @@ namespace lily::server {
 
 struct SchemaPattern {
   std::string
-      text;  // Literals as \u{...}, classes as ranges of them, groups, alternatives and counts.
+      text;  // As JSON spells it: literals as \u{...}, classes as ranges of them, groups, alternatives, counts.
   int n_places = 0;  // Characters that it names, repetitions written out; one of a large class
                      // counts as several.
 };
