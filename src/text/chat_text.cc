@@ -49,10 +49,4 @@ std::string_view strip_leading_newlines(std::string_view text) {
   return text;
 }
 
-std::string_view strip_newlines(std::string_view text) {
-  text = strip_leading_newlines(text);
-  while (text.ends_with('\n')) text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace lily

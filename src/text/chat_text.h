@@ -10,8 +10,7 @@ namespace lily {
 // `text`, which should be valid UTF-8.
 std::string_view strip(std::string_view text);
 
-// lstrip("\n") and strip("\n").
+// lstrip("\n").
 std::string_view strip_leading_newlines(std::string_view text);
-std::string_view strip_newlines(std::string_view text);
 
 }  // namespace lily

@@ -163,7 +163,6 @@ TEST(ChatText, StripKnowsPythonsWhiteSpace) {
     EXPECT_EQ(strip(kept), kept);
   }
   EXPECT_EQ(strip_leading_newlines("\n\n \na\n"), " \na\n");
-  EXPECT_EQ(strip_newlines("\n\r\na\r\n\n"), "\r\na\r");
 }
 
 }  // namespace
