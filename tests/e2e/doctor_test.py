@@ -1,14 +1,16 @@
 """lily doctor, info, synth and bench: figures that add up, damage that is noticed."""
 import json
 import sys
+import unittest
 
-from harness import POCKET, Case, lily, main, pocket_copy, replace, scratch
+from harness import POCKET, QUICK, Case, lily, main, pocket_copy, replace, scratch
 
 GIB = 1 << 30
 WEIGHTS_35B = 19.51e9
 LONGEST = 262_144
 
 
+@unittest.skipIf(QUICK, "every call tests the backends too, minutes with sanitizers for a sum")
 class MemoryPlan(Case):
     def plan(self, memory, *more):
         return self.succeeds("doctor", "--json", "--spec", "35b", "--memory", memory, *more).json()["plan"]
