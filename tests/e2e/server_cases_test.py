@@ -171,7 +171,8 @@ class SmallContext(ServerCase):
 
 class DeclaredContext(ServerCase):
     def test_r035_lengths_around_the_declared_limit(self):
-        for n, status in [(8191, 200), (8192, 400), (8193, 400)]:
+        longest = [] if QUICK else [(8191, 200)]  # Minutes with a sanitizer
+        for n, status in [*longest, (8192, 400), (8193, 400)]:
             got = self.server.post("/v1/completions", {"prompt": [262] * n, "max_tokens": 5, "temperature": 0, **ENDLESS})
             self.assertEqual(got.status, status, got.body)
             if status == 200:  # Room for one.
