@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 
 #include "server/api_error.h"
@@ -33,8 +34,8 @@ struct Server {
   std::unique_ptr<Service> service;
 };
 
-Server* start() {
-  auto* server = new Server;  // As long as the process; its thread sleeps.
+std::unique_ptr<Server> start() {
+  auto server = std::make_unique<Server>();
   EngineOptions options;
   options.model = LILY_SOURCE_DIR "/models/pocket";
   options.context_tokens = 1024;
@@ -52,7 +53,7 @@ Server* start() {
 }
 
 Service& service() {
-  static Server* const server = start();
+  static const std::unique_ptr<Server> server = start();  // Its thread sleeps, and is waited for at the process's end.
   return *server->service;
 }
 
