@@ -3,6 +3,7 @@
 A test file is called with the program and the source folder, then unittest's own arguments.
 """
 import atexit
+import functools
 import json
 import os
 import shutil
@@ -57,6 +58,12 @@ def start(*args, **popen):
 
 def golden_json(name):
     return json.loads((GOLDEN / name).read_text("utf-8"))
+
+
+@functools.cache
+def backends():
+    """What lily doctor says of each backend, by name. Asked once: it tries them all."""
+    return {one["name"]: one for one in lily("doctor", "--json").json()["backends"]}
 
 
 def pocket_copy(name, without=()):

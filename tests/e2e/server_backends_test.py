@@ -1,7 +1,7 @@
 """Cases of backends: what the server promises holds on each that this machine has, beside the CPU."""
 import json
 
-from harness import FULL, QUICK, lily, main
+from harness import FULL, QUICK, backends, main
 from serving import Server, ServerCase, user
 
 ADA = "Ada is 7 years old, lives in Rome and owns: lamp. Answer in JSON with the keys name, age, city and items."
@@ -42,8 +42,8 @@ SMALL = [
 
 def others():
     """A card where there is one; the emulator everywhere, but slowly."""
-    there = [one["name"] for one in json.loads(lily("doctor", "--json").out)["backends"] if one["available"]]
-    return [name for name in there if name in ("cuda", "metal")] + ([] if QUICK else ["emulator"])
+    cards = [name for name in ("cuda", "metal") if backends()[name]["available"]]
+    return cards + ([] if QUICK else ["emulator"])
 
 
 class Backends(ServerCase):
