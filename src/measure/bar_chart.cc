@@ -10,7 +10,7 @@
 namespace lily {
 namespace {
 
-constexpr double kWidth = 480, kEdge = 14, kNames = 158, kBarsEnd = 394, kRow = 19;
+constexpr double kNames = 158, kBarsEnd = 394, kRow = 19;
 constexpr double kMostPerCent =
     100;  // Longer bars end at the frame; their figure stands beside them.
 
@@ -34,7 +34,7 @@ class BarDrawing {
     write_head();
     write_legend();
     for (const auto& panel : chart_.panels) draw_panel(panel);
-    return svg_.finish(kWidth, at_ + 8);
+    return svg_.finish(kChartWidth, at_ + 8);
   }
 
  private:
@@ -55,17 +55,18 @@ class BarDrawing {
 
   void write_head() {
     at_ = 26;
-    svg_.text({.at = {kEdge, at_}, .look = "title"}, chart_.title);
+    svg_.text({.at = {kChartEdge, at_}, .look = "title"}, chart_.title);
     const std::string cut = is_cut_ ? "; bars end at 100 %" : "";
-    for (const auto& line : wrap_text(chart_.below_title + cut, kWidth - 2 * kEdge, "quiet")) {
+    for (const auto& line :
+         wrap_text(chart_.below_title + cut, kChartWidth - 2 * kChartEdge, "quiet")) {
       at_ += 17;
-      svg_.text({.at = {kEdge, at_}, .look = "quiet"}, line);
+      svg_.text({.at = {kChartEdge, at_}, .look = "quiet"}, line);
     }
     at_ += 24;
   }
 
   void write_legend() {
-    double x = kEdge;
+    double x = kChartEdge;
     const auto word = [&](double sample, const std::string& name) {
       svg_.text({.at = {x + sample + 6, at_ + 4}, .look = "quiet"}, name);
       x += sample + 6 + text_width(name, "quiet") + 12;
@@ -82,7 +83,7 @@ class BarDrawing {
 
   void draw_panel(const BarPanel& panel) {
     at_ += 24;
-    svg_.text({.at = {kEdge, at_}}, panel.title);
+    svg_.text({.at = {kChartEdge, at_}}, panel.title);
     at_ += 8;
     const double top = at_, bottom = top + kRow * static_cast<double>(panel.bars.size());
     svg_.line({x_of(0), top}, {x_of(0), bottom}, "frame");
@@ -101,8 +102,9 @@ class BarDrawing {
     for (const double end : {low, high})
       svg_.line({x_of(end), middle - 3}, {x_of(end), middle + 3}, "whisker");
     if (bar.published) svg_.diamond({x_of(*bar.published), middle}, 5, "published");
-    svg_.text({.at = {kWidth - kEdge, middle + 4}, .anchor = SvgAnchor::kEnd, .look = "axis"},
-              fmt::format("{:+.1f} %", median));
+    svg_.text(
+        {.at = {kChartWidth - kChartEdge, middle + 4}, .anchor = SvgAnchor::kEnd, .look = "axis"},
+        fmt::format("{:+.1f} %", median));
   }
 
   const BarChart& chart_;

@@ -11,7 +11,7 @@
 namespace lily {
 namespace {
 
-constexpr double kWidth = 480, kLeft = 58, kRight = 462, kFrameHeight = 260, kEdge = 14;
+constexpr double kLeft = 58, kRight = 462, kFrameHeight = 260;
 constexpr double kFarAbove =
     4.0;                        // Times the highest point: such a ceiling would flatten the lines.
 constexpr double kSample = 34;  // Of a line in the legend.
@@ -29,7 +29,7 @@ class Drawing {
     draw_axes();
     if (!ceiling_is_far_) draw_ceiling();
     for (std::size_t i = 0; i < n_series(); ++i) draw_series(i);
-    return svg_.finish(kWidth, bottom_ + 50);
+    return svg_.finish(kChartWidth, bottom_ + 50);
   }
 
  private:
@@ -67,28 +67,28 @@ class Drawing {
   double x_of(int length) const {
     const double low = std::log2(lengths_.front()), high = std::log2(lengths_.back());
     const double share = high > low ? (std::log2(length) - low) / (high - low) : 0.5;
-    return kLeft + kEdge + share * (kRight - kLeft - 2 * kEdge);
+    return kLeft + kChartEdge + share * (kRight - kLeft - 2 * kChartEdge);
   }
   double y_of(double value) const { return bottom_ - value / top_value_ * kFrameHeight; }
 
   void write_head() {
     at_ = 26;
-    svg_.text({.at = {kEdge, at_}, .look = "title"}, chart_.title);
-    for (const auto& line : wrap_text(chart_.below_title, kWidth - 2 * kEdge, "quiet")) {
+    svg_.text({.at = {kChartEdge, at_}, .look = "title"}, chart_.title);
+    for (const auto& line : wrap_text(chart_.below_title, kChartWidth - 2 * kChartEdge, "quiet")) {
       at_ += 17;
-      svg_.text({.at = {kEdge, at_}, .look = "quiet"}, line);
+      svg_.text({.at = {kChartEdge, at_}, .look = "quiet"}, line);
     }
     at_ += 12;
   }
 
   // Entries side by side as far as they fit.
   void write_legend() {
-    double x = kEdge;
+    double x = kChartEdge;
     at_ += 12;
     const auto place = [&](const std::string& name) {
       const double width = kSample + 8 + text_width(name);
-      if (x > kEdge && x + width > kWidth - kEdge) {
-        x = kEdge;
+      if (x > kChartEdge && x + width > kChartWidth - kChartEdge) {
+        x = kChartEdge;
         at_ += 20;
       }
       const SvgPoint start{x, at_};
@@ -119,7 +119,7 @@ class Drawing {
   }
 
   void draw_axes() {
-    svg_.text({.at = {kEdge, at_ - 14}, .look = "axis"}, chart_.y_label);
+    svg_.text({.at = {kChartEdge, at_ - 14}, .look = "axis"}, chart_.y_label);
     for (double value = 0; value <= top_value_ * (1 + 1e-9); value += step_) {
       const double y = y_of(value);
       svg_.line({kLeft, y}, {kRight, y}, value == 0 ? "frame" : "grid");

@@ -10,6 +10,7 @@
 namespace lily {
 
 inline constexpr std::size_t kMostSeries = 6;
+inline constexpr double kChartWidth = 480, kChartEdge = 14;  // Of every chart; the edge stays free.
 
 struct SvgPoint {
   double x = 0, y = 0;

@@ -24,8 +24,8 @@ struct Kernel {
   std::size_t args_bytes, shared_bytes;
   unsigned max_threads;
   LaneFunction run;
-  // The same kernel compiled so that each of its memory accesses is seen; null in builds with
-  // ThreadSanitizer, which sees them itself.
+  // The same kernel compiled so that each of its memory accesses is seen; null in builds without
+  // tests, and in those with ThreadSanitizer, which sees them itself.
   LaneFunction run_observed;
 };
 

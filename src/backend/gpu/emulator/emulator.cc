@@ -39,8 +39,7 @@ std::vector<T> turns(std::size_t n, LaneOrder order, std::uint64_t seed) {
   return list;
 }
 
-// The plain build of the kernels uses instructions that every x86 processor since 2013 has; the
-// observed build runs on all.
+// The plain build of the kernels uses instructions that x86 processors have since 2013.
 bool runs_plain_kernels() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -58,7 +57,6 @@ struct Emulator::State {
                   const std::vector<std::uint32_t>& groups);
 
   EmulatorOptions options;
-  const bool plain = runs_plain_kernels();
   WorkerTeam team;
   std::vector<GroupRunner> runners;  // one a worker
   PrivateMemory args;
@@ -81,6 +79,11 @@ Result<std::unique_ptr<Emulator>> Emulator::create(const EmulatorOptions& option
     return Error{
         ErrorCode::kUnsupported,
         "emulator: observing and ThreadSanitizer are two builds; this one has ThreadSanitizer"};
+  }
+  if (!options.observe && !runs_plain_kernels()) {
+    return Error{
+        ErrorCode::kUnsupported,
+        "emulator: this processor has no AVX2 and FMA, which its kernels are compiled for"};
   }
   const bool alone = options.observe || tsan::kOn;
   const int workers = alone ? 1 : options.workers > 0 ? options.workers : usable_cores();
@@ -133,7 +136,7 @@ Result<void> Emulator::dispatch(const Dispatch& d) {
   }
   unsigned char* args = s.args.take(d.args.size());
   std::memcpy(args, d.args.data(), d.args.size());
-  const LaneFunction function = s.options.observe || !s.plain ? kernel.run_observed : kernel.run;
+  const LaneFunction function = s.options.observe ? kernel.run_observed : kernel.run;
   LILY_CHECK(function != nullptr);
   const GroupJob job = {&kernel, function, args, d.groups, d.threads, &s.epoch_begin, &s.epoch_end};
   const std::uint64_t seed = s.options.seed + ++s.n_dispatches;

@@ -34,7 +34,7 @@ struct EmulatorOptions {
       0;  // OS threads; 0: one per core. Always one with observe, and with ThreadSanitizer.
   LaneOrder order = LaneOrder::kForward;
   std::uint64_t seed = 0;  // kShuffled: another shuffle per seed and dispatch
-  bool observe = false;    // Not in builds with ThreadSanitizer: kUnsupported.
+  bool observe = false;    // Builds with tests; kUnsupported with ThreadSanitizer.
 };
 
 struct Dispatch {

@@ -14,10 +14,10 @@ namespace {
 // Functions of plain entries are filled in when the table is first asked for: entries of other
 // files are not constant here.
 std::span<const Kernel> make_table() {
-#if defined(LILY_GPU_TSAN)
-#define LILY_OBSERVED(kernel) nullptr
-#else
+#if defined(LILY_GPU_BOTH_KINDS)
 #define LILY_OBSERVED(kernel) observed_##kernel.run
+#else
+#define LILY_OBSERVED(kernel) nullptr
 #endif
 #define LILY_ROW(kernel, file)                                                         \
   {plain_##kernel.name,        plain_##kernel.args_bytes, plain_##kernel.shared_bytes, \
