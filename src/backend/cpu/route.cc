@@ -54,11 +54,11 @@ void write_row(const Kernels& kernels, const RouteArgs& args, const float* logit
 
 void CpuBackend::route(const RouteArgs& args) {
   const float* const logits = linear_.route(args);
-  constexpr std::int64_t kTileRows = 64;
+  constexpr std::int64_t kTaskRows = 64;
   const std::int64_t n_rows = args.control->n_rows, n_experts = args.router.rows;
-  pool_.parallel_for((n_rows + kTileRows - 1) / kTileRows, [&](std::int64_t task) {
-    const std::int64_t end = std::min(n_rows, (task + 1) * kTileRows);
-    for (std::int64_t row = task * kTileRows; row < end; ++row) {
+  pool_.parallel_for((n_rows + kTaskRows - 1) / kTaskRows, [&](std::int64_t task) {
+    const std::int64_t end = std::min(n_rows, (task + 1) * kTaskRows);
+    for (std::int64_t row = task * kTaskRows; row < end; ++row) {
       write_row(kernels_, args, logits + row * n_experts, row);
     }
   });
